@@ -1,0 +1,162 @@
+"""Plan → ChartSpec: the numbers and texts of the lifecycle chart. No pixels here."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
+from planner.chart.numbers import axis_ticks, size_text
+from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS
+from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment
+from planner.chart.text import one_line
+from planner.engine.plan import PHASES, PhaseName, PhasePlan, Plan, Verdict
+from planner.engine.term import COMPONENTS
+from planner.units import GIB, SizeUnit
+
+if TYPE_CHECKING:
+    from planner.hardware import ChosenGpu
+
+LIFECYCLE_TITLE = "Peak VRAM per GPU by lifecycle phase"
+
+_VENDOR_PREFIXES = ("NVIDIA ", "AMD ", "Intel ", "GeForce ", "Tesla ", "Radeon ", "Instinct ")
+_ROOM_ABOVE_CHIP = 1.24  # bar ÷ axis when a total and a chip stand above the tallest bar
+_ROOM_ABOVE_TOTAL = 1.12
+_ROOM_ABOVE_LINE = 1.08
+
+
+def lifecycle_chart(
+    plan: Plan,
+    *,
+    gpus: Sequence["ChosenGpu"],
+    judge: str,
+    title: str = LIFECYCLE_TITLE,
+    subtitle: str | None = None,
+    captions: Mapping[PhaseName, str] | None = None,
+    footnote: str = "",
+    unit: SizeUnit = "GiB",
+) -> ChartSpec:
+    """One bar per phase of `plan`, in the order of a model's life, against the usable memory of `gpus`.
+
+    `judge` is the id of the GPU whose verdicts are flagged and above whose capacity bars are hatched; an id that is
+    not among `gpus` flags nothing. `captions` gives some phases a second line (`planner.chart.captions`). Without a
+    `subtitle` the chart names the plan and the judge.
+    """
+    bars = tuple(
+        _bar(name, plan.phases[name], judge, one_line((captions or {}).get(name, "")), unit)
+        for name in PHASES
+        if name in plan.phases
+    )
+    capacities = _capacity_lines(plan, gpus, judge, unit)
+    return ChartSpec(
+        title=one_line(title),
+        subtitle=one_line(_default_subtitle(plan, capacities) if subtitle is None else subtitle),
+        bars=bars,
+        capacities=capacities,
+        axis=_axis(bars, capacities, unit),
+        legend=_legend(bars),
+        footnote=one_line(footnote),
+    )
+
+
+def short_gpu_name(name: str) -> str:
+    """A GPU's name without its maker, as it stands beside a capacity line: `NVIDIA L40S` is `L40S`."""
+    short = one_line(name)
+    for prefix in _VENDOR_PREFIXES:
+        short = short.removeprefix(prefix)
+    return short or one_line(name)
+
+
+def _bar(name: PhaseName, phase: PhasePlan, judge: str, caption: str, unit: SizeUnit) -> Bar:
+    total = phase.peak.process_bytes
+    verdict = phase.verdicts.get(judge)
+    return Bar(
+        phase=name,
+        name=PHASE_NAMES[name],
+        caption=caption,
+        segments=_segments(phase, unit),
+        total_bytes=total,
+        total_label=size_text(total, unit),
+        low_bytes=phase.peak.low_bytes,
+        high_bytes=phase.peak.high_bytes,
+        note="" if total else ("host RAM only" if phase.host_ram_bytes else "no VRAM"),
+        chip=_chip(verdict, unit) if verdict else None,
+        verdict=_verdict_text(verdict, unit) if verdict else "",
+        limit_bytes=verdict.capacity_bytes if verdict else None,
+    )
+
+
+def _segments(phase: PhasePlan, unit: SizeUnit) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
+    start = 0
+    for component in COMPONENTS:
+        size = phase.components.get(component, 0)
+        if size > 0:
+            label = f"{size_text(size, unit)} {unit}"
+            segments.append(Segment(component, COMPONENT_NAMES[component], start, size, label))
+            start += size
+    return tuple(segments)
+
+
+def _chip(verdict: Verdict, unit: SizeUnit) -> Chip | None:
+    headroom = verdict.headroom_bytes
+    missing = f"+{size_text(-headroom, unit)}" if headroom is not None and headroom < 0 else ""
+    if verdict.verdict == "oom":
+        return Chip("oom", f"OOM {missing}".strip(), missing or "OOM")
+    if verdict.verdict == "tight":
+        return Chip("tight", "tight", "tight")
+    return Chip("unknown", "unknown", "?") if verdict.verdict == "unknown" else None
+
+
+def _verdict_text(verdict: Verdict, unit: SizeUnit) -> str:
+    if verdict.verdict == "unknown":
+        return "unknown" + (f": {', '.join(verdict.missing)} is not known" if verdict.missing else "")
+    if verdict.headroom_bytes is None:
+        return "out of memory" if verdict.verdict == "oom" else verdict.verdict
+    by = f"{size_text(abs(verdict.headroom_bytes), unit)} {unit}"
+    beyond = verdict.headroom_bytes < 0
+    if verdict.verdict == "oom":
+        return f"out of memory by {by}" if beyond else "out of memory"
+    return f"{verdict.verdict}, {by} {'beyond' if beyond else 'free'}"
+
+
+def _capacity_lines(plan: Plan, gpus: Sequence["ChosenGpu"], judge: str, unit: SizeUnit) -> tuple[CapacityLine, ...]:
+    lines: dict[str, CapacityLine] = {}
+    for gpu in gpus:
+        capacity = _judged_capacity(plan, gpu.id) or gpu.capacities.usable_bytes
+        if capacity is not None:
+            label = f"{short_gpu_name(gpu.name)} · {size_text(capacity, unit)} {unit}"
+            lines[gpu.id] = CapacityLine(gpu.id, label, capacity, gpu.id == judge, one_line(gpu.capacities.note or ""))
+    return tuple(sorted(lines.values(), key=lambda line: line.capacity_bytes))
+
+
+def _judged_capacity(plan: Plan, gpu: str) -> int | None:
+    """What verdicts compare with on this GPU: its usable memory after headroom and overrides of the scenario.
+
+    Serving is left out where another phase answers, since its engine's budget is only a share of the GPU.
+    """
+    judged = [
+        verdict.capacity_bytes
+        for name, phase in plan.phases.items()
+        if name != "serving" and (verdict := phase.verdicts.get(gpu)) and verdict.capacity_bytes is not None
+    ]
+    return max(judged, default=None)
+
+
+def _axis(bars: Iterable[Bar], capacities: Iterable[CapacityLine], unit: SizeUnit) -> Axis:
+    needed = [bar.top_bytes * (_ROOM_ABOVE_CHIP if bar.chip else _ROOM_ABOVE_TOTAL) for bar in bars]
+    needed += [line.capacity_bytes * _ROOM_ABOVE_LINE for line in capacities]
+    maximum = round(max(needed, default=0)) or GIB
+    return Axis(f"VRAM per GPU ({unit})", unit, axis_ticks(maximum, unit), maximum)
+
+
+def _legend(bars: Sequence[Bar]) -> tuple[LegendEntry, ...]:
+    present = {segment.component for bar in bars for segment in bar.segments}
+    return tuple(
+        LegendEntry(component, COMPONENT_NAMES[component], COMPONENT_COLOURS[component], COMPONENT_PATTERNS[component])
+        for component in COMPONENTS
+        if component in present
+    )
+
+
+def _default_subtitle(plan: Plan, capacities: Iterable[CapacityLine]) -> str:
+    judged = [f"judged against {line.label}" for line in capacities if line.judge]
+    return " · ".join([plan.name, *judged])

@@ -1,0 +1,24 @@
+"""What components and phases are called in charts, tables and reports."""
+
+from planner.engine.plan import PhaseName
+from planner.engine.term import Component
+
+COMPONENT_NAMES: dict[Component, str] = {
+    "weights": "Weights",
+    "gradients": "Gradients",
+    "optimizer_states": "Optimizer states",
+    "activations": "Activations",
+    "logits": "Logits & loss",
+    "kv_cache": "KV cache",
+    "temporaries": "Temporaries",
+    "overhead": "Overhead",
+}
+
+PHASE_NAMES: dict[PhaseName, str] = {
+    "design": "Design & validation",
+    "preprocessing": "Data preprocessing",
+    "training": "Training",
+    "fine_tuning": "Fine-tuning",
+    "evaluation": "Evaluation",
+    "serving": "Serving",
+}

@@ -1,0 +1,139 @@
+"""A chart as plain data: what is drawn, in bytes and finished texts, before anybody knows about pixels.
+
+Everything that shows a chart reads a `ChartSpec` and nothing else: the painter of pictures, the plot in the window,
+the table for copying. The texts in it are final (unit, digits, wording), so that all of them say the same.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.engine.plan import PhaseName
+from planner.engine.term import Component
+from planner.units import SizeUnit
+
+ChipKind = Literal["oom", "tight", "unknown"]
+Pattern = Literal["solid", "diagonal", "horizontal", "back_diagonal", "cross", "vertical", "grid", "dense_diagonal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One component's part of a bar, from `start_bytes` upwards."""
+
+    component: Component
+    name: str
+    start_bytes: int
+    size_bytes: int
+    label: str
+    """The size as text with its unit, for tooltips and tables."""
+
+    @property
+    def end_bytes(self) -> int:
+        return self.start_bytes + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A verdict worth flagging above a bar, such as `OOM +14.7`. A phase that fits has none."""
+
+    kind: ChipKind
+    text: str
+    short_text: str
+    """For a bar too narrow for `text`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One phase: its segments from the axis upwards, and what is said about them."""
+
+    phase: PhaseName
+    name: str
+    caption: str
+    """A second line under the name, such as `QLoRA` or `32 × 8k`; may be empty."""
+    segments: tuple[Segment, ...]
+    total_bytes: int
+    total_label: str
+    """The total as a number without its unit, which the axis names."""
+    low_bytes: int
+    high_bytes: int
+    note: str
+    """Said in place of a bar of no height, such as `host RAM only`; empty otherwise."""
+    chip: Chip | None
+    verdict: str
+    """The judge's verdict as a sentence without a full stop; empty if there is no judge."""
+    limit_bytes: int | None
+    """What the judging GPU gives this phase. A serving engine's budget is lower than the GPU's capacity line."""
+
+    @property
+    def overflow(self) -> tuple[int, int] | None:
+        """The part of the bar above what the judge gives, to be hatched."""
+        if self.limit_bytes is None or self.total_bytes <= self.limit_bytes:
+            return None
+        return self.limit_bytes, self.total_bytes
+
+    @property
+    def has_band(self) -> bool:
+        """Whether a whisker from `low_bytes` to `high_bytes` says anything."""
+        return self.total_bytes > 0 and self.high_bytes > self.low_bytes
+
+    @property
+    def top_bytes(self) -> int:
+        """The highest thing drawn in this bar: its end or its whisker's."""
+        return max(self.total_bytes, self.high_bytes if self.has_band else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityLine:
+    """The usable memory of one GPU, as a horizontal line."""
+
+    gpu: str
+    """The catalogue id, as in `Plan.phases[...].verdicts`."""
+    label: str
+    """Such as `L40S · 44.4 GiB`."""
+    capacity_bytes: int
+    judge: bool
+    note: str = ""
+    """Where the figure is not measured: how it was arrived at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    value_bytes: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The vertical axis, from zero to `maximum_bytes`; `label` is plain text with the unit in it."""
+
+    label: str
+    unit: SizeUnit
+    ticks: tuple[Tick, ...]
+    maximum_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A component that occurs in the chart, in the order of the stack from the axis upwards."""
+
+    component: Component
+    name: str
+    colour: str
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSpec:
+    """One stacked bar per phase against the capacities of the chosen GPUs."""
+
+    title: str
+    subtitle: str
+    bars: tuple[Bar, ...]
+    capacities: tuple[CapacityLine, ...]
+    """From the smallest to the largest."""
+    axis: Axis
+    legend: tuple[LegendEntry, ...]
+    footnote: str = ""
+
+    @property
+    def judge(self) -> CapacityLine | None:
+        return next((line for line in self.capacities if line.judge), None)

@@ -1,0 +1,118 @@
+"""Hand-made plans and GPUs: the chart is tested apart from the engine that fills it in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from planner.chart.build import lifecycle_chart
+from planner.chart.spec import ChartSpec
+from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Verdict
+from planner.engine.term import Component
+from planner.units import GIB
+
+
+@dataclass(frozen=True)
+class Capacities:
+    usable_bytes: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    id: str
+    name: str
+    capacities: Capacities
+
+
+PhaseMaker = Callable[..., PhasePlan]
+PlanMaker = Callable[..., Plan]
+GpuMaker = Callable[..., Gpu]
+
+
+def make_gpu(name: str, usable_gib: float | None, gpu_id: str | None = None) -> Gpu:
+    usable = None if usable_gib is None else round(usable_gib * GIB)
+    return Gpu(gpu_id or name, name, Capacities(usable))
+
+
+def make_phase(
+    components: Mapping[Component, float],
+    *,
+    capacities: Mapping[str, float] | None = None,
+    band: float = 0.05,
+    host_ram: int = 0,
+) -> PhasePlan:
+    """A phase from its components in GiB, judged as the engine judges it."""
+    sizes: dict[Component, int] = {name: round(gib * GIB) for name, gib in components.items()}
+    total = sum(sizes.values())
+    low, high = round(total * (1 - band)), round(total * (1 + band))
+    verdicts = {}
+    for gpu, gib in (capacities or {}).items():
+        capacity = round(gib * GIB)
+        kind = "fits" if high <= capacity else "tight" if low <= capacity else "oom"
+        verdicts[gpu] = Verdict(kind, capacity, capacity - total, 1)
+    return PhasePlan(
+        Peak("backward", total, total, total, low, high), sizes, {}, (), verdicts, host_ram={"batches": host_ram}
+    )
+
+
+def make_plan(phases: Mapping[PhaseName, PhasePlan], name: str = "Llama 3 8B") -> Plan:
+    return Plan(name, ModelSummary(8_030_261_248, 8_030_261_248, 525_336_576, 131_072, 6_979_321_856, 1), phases)
+
+
+GPUS = (
+    make_gpu("NVIDIA H100 SXM", 79.1, "h100"),
+    make_gpu("NVIDIA L40S", 44.4, "l40s"),
+    make_gpu("GeForce RTX 4090", 23.5, "4090"),
+)
+
+
+def mockup_plan() -> Plan:
+    """The figures of the product's first drawing: six phases of an 8-billion-parameter model."""
+    capacities = {"h100": 79.1, "l40s": 44.4, "4090": 23.5}
+
+    def phase(*gib: float, **more: float) -> PhasePlan:
+        names: tuple[Component, ...] = (
+            "weights", "gradients", "optimizer_states", "activations", "logits", "kv_cache", "overhead"
+        )  # fmt: skip
+        return make_phase(dict(zip(names, gib, strict=True)), capacities=capacities, **more)
+
+    return make_plan(
+        {
+            "serving": phase(15, 0, 0, 1.2, 0.3, 32, 1.4),
+            "evaluation": phase(15, 0, 0, 0.5, 3.9, 0, 0.9),
+            "design": phase(15, 0, 0, 0.1, 0.1, 0, 0.7),
+            "preprocessing": phase(0, 0, 0, 0, 0, 0, 0, host_ram=12 * GIB),
+            "training": phase(15, 15, 11.2, 3.9, 11.7, 0, 2.3),
+            "fine_tuning": phase(5.6, 0.1, 0.2, 2.6, 11.7, 0, 1.3),
+        }
+    )
+
+
+def mockup_chart(**changes: object) -> ChartSpec:
+    settings: dict[str, object] = {
+        "gpus": GPUS,
+        "judge": "l40s",
+        "captions": {"fine_tuning": "QLoRA", "serving": "32 × 8k"},
+    }
+    return lifecycle_chart(mockup_plan(), **{**settings, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def phase() -> PhaseMaker:
+    return make_phase
+
+
+@pytest.fixture
+def plan() -> PlanMaker:
+    return make_plan
+
+
+@pytest.fixture
+def gpu() -> GpuMaker:
+    return make_gpu
+
+
+@pytest.fixture
+def mockup() -> Callable[..., ChartSpec]:
+    return mockup_chart
