@@ -1,0 +1,103 @@
+"""Mixers that look back at other tokens through softmax attention."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.model.spec.parts import LinearKind, Norm
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Softmax attention: MHA (`kv_heads == heads`), GQA, or MQA (`kv_heads == 1`)."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: Norm | None = None
+    """Norm over the rotated queries and keys; how wide its weights are says `qk_norm_scope`."""
+    window: int | None = None
+    """Sliding window (or chunk) in tokens; None attends to everything."""
+    dropout: float = 0.0
+    key_bias: bool | None = None
+    """Bias of the keys where it differs from `qkv_bias` (Whisper has none)."""
+    value_head_dim: int | None = None
+    """Width of a value head where it differs from `head_dim`."""
+    qk_norm_scope: Literal["head", "all"] = "head"
+    """`head`: one weight of `head_dim` for every head. `all`: a weight for every element of the projection."""
+    value_norm: Norm | None = None
+    fused: bool = False
+    """Queries, keys and values are one stored matrix."""
+    gated: bool = False
+    """The query projection is twice as wide: the second half gates the output (Qwen3-Next)."""
+    output_gate: int | None = None
+    """Outputs of an extra gate projection from the layer's input, if there is one."""
+    sinks: bool = False
+    """One learned logit per head that takes part in the softmax (gpt-oss)."""
+    own_key_value: bool = True
+    """False: keys and values come from an earlier layer; there is no projection and no cache of its own."""
+    value_from_key: bool = False
+    """Values are the unrotated keys: no value projection, but a value cache (Gemma 4's global layers)."""
+    causal: bool = True
+    """Whether generation keeps a KV cache; encoders do not."""
+    cache_heads: int | None = None
+    """Heads the Hugging Face cache holds where it stores more than `kv_heads` (Falcon 40B repeats them first)."""
+    kv_inputs: int | None = None
+    """Width of the states that keys and values are made of, where it is not the layer's own (cross attention)."""
+    rotary_share: float = 1.0
+    """Part of each head that rotary embedding turns; 0 where positions are encoded otherwise."""
+    linear: LinearKind = "linear"
+    names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    """Names of the projections; a fused one uses the first and the last."""
+
+    @property
+    def value_dim(self) -> int:
+        return self.head_dim if self.value_head_dim is None else self.value_head_dim
+
+    @property
+    def query_size(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def cached_elements(self) -> int:
+        """Elements that one more token adds to this layer's KV cache."""
+        heads = self.kv_heads if self.cache_heads is None else self.cache_heads
+        return heads * (self.head_dim + self.value_dim) if self.causal and self.own_key_value else 0
+
+
+@dataclass(frozen=True, slots=True)
+class SparseIndexer:
+    """The lightning indexer of DeepSeek-V3.2 and GLM-5: picks the tokens that attention may see."""
+
+    heads: int
+    head_dim: int
+    top_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Multi-head latent attention (MLA, DeepSeek-V2, arXiv:2405.04434): a compressed KV cache, no heads in it."""
+
+    heads: int
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    q_lora_rank: int | None = None
+    bias: bool = False
+    indexer: SparseIndexer | None = None
+    dropout: float = 0.0
+    causal: bool = True
+    norm: Norm = Norm()
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a query and key head."""
+        return self.qk_nope_head_dim + self.qk_rope_head_dim
+
+    @property
+    def cached_elements(self) -> int:
+        """Elements per token: the latent, the shared rotated key, and the indexer's key."""
+        indexer = 0 if self.indexer is None else self.indexer.head_dim
+        return self.kv_lora_rank + self.qk_rope_head_dim + indexer

@@ -1,0 +1,61 @@
+"""What follows the mixer in a layer: a dense network or a mixture of experts."""
+
+from dataclasses import dataclass
+
+from planner.model.spec.parts import LinearKind, Part
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFeedForward:
+    """Two projections (up, down), or three when gated."""
+
+    size: int
+    gated: bool = True
+    activation: str = "silu"
+    bias: bool = False
+    fused: bool = False
+    """Gate and up are one stored matrix."""
+    down_bias: bool | None = None
+    """Bias of the last projection where it differs from `bias`."""
+    linear: LinearKind = "linear"
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    """Names of the projections; an ungated or fused one uses the last two."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureOfExperts:
+    """A router and `experts` feed-forwards, of which each token visits `experts_per_token`.
+
+    transformers 5 stores the experts of a layer as two parameters, (experts, outputs, inputs), which are no linear layers.
+    """
+
+    experts: int
+    experts_per_token: int
+    size: int
+    gated: bool = True
+    activation: str = "silu"
+    bias: bool = False
+    shared: DenseFeedForward | None = None
+    """Experts that every token visits, as one feed-forward."""
+    shared_gate: bool = False
+    """A (1, hidden) linear layer weighs the shared expert (Qwen2-MoE)."""
+    router: LinearKind = "subclass"
+    router_bias: bool = False
+    expert_kind: LinearKind = "subclass"
+    dense: DenseFeedForward | None = None
+    """A dense feed-forward that runs beside the experts with norms of its own in the layer (Gemma 4, Arctic)."""
+    latent_size: int | None = None
+    """Width the experts work in where tokens are projected down first (Nemotron 3)."""
+    extra: tuple[Part, ...] = ()
+    """Loose parameters, such as per-expert scales."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMix:
+    """The feed-forward of RWKV-4: key, value and receptance with two mixing vectors."""
+
+    size: int
+    hidden_size: int
+
+
+FeedForward = DenseFeedForward | MixtureOfExperts | ChannelMix

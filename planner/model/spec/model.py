@@ -1,0 +1,199 @@
+"""What a model is, structurally: stacks of layer groups, each a mixer and a feed-forward.
+
+Parameters, KV bytes, saved activations, quantizable weights and shards are all derived from this description.
+A reader's only task is to turn a file into a `ModelSpec`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from planner.model.spec.attention import Attention, LatentAttention
+from planner.model.spec.feed_forward import FeedForward
+from planner.model.spec.parts import Norm, Part
+from planner.model.spec.recurrent import (
+    GatedDeltaNet,
+    LightningAttention,
+    Mamba,
+    Mamba2,
+    RealGatedRecurrence,
+    Rwkv,
+    ShortConvolution,
+)
+
+Task = Literal[
+    "causal-lm",
+    "masked-lm",
+    "sequence-classification",
+    "seq2seq-lm",
+    "image-classification",
+    "feature-extraction",
+    "speech-seq2seq",
+    "question-answering",
+    "token-classification",
+    "image-text-to-text",
+    "diffusion",
+]
+TASKS: tuple[Task, ...] = get_args(Task)
+Arrangement = Literal["pre", "post", "sandwich", "parallel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block known by its parts alone, such as a residual convolution block or a joint attention of a diffusion model.
+
+    `kind` says what it does, for example `resnet-bottleneck`, `unet-resnet`, `flux-double`.
+    """
+
+    kind: str
+    parts: tuple[Part, ...]
+
+    @property
+    def cached_elements(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelMixers:
+    """Mixers that read the same input and add up (Falcon-H1: attention beside Mamba 2)."""
+
+    mixers: "tuple[Mixer, ...]"
+
+    @property
+    def cached_elements(self) -> int:
+        return sum(mixer.cached_elements for mixer in self.mixers)
+
+
+RecurrentMixer = Mamba | Mamba2 | GatedDeltaNet | Rwkv | LightningAttention | ShortConvolution | RealGatedRecurrence
+Mixer = Attention | LatentAttention | RecurrentMixer | Block | ParallelMixers
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGroup:
+    """`count` equal layers, each `x + mixer(norm(x))`, then `x + feed_forward(norm(x))`.
+
+    `norms` norms of the layer's width; `arrangement` says where they stand: before each half (`pre`), after the sum
+    (`post`), on both sides (`sandwich`), or before two halves that run side by side (`parallel`).
+    """
+
+    count: int
+    mixer: Mixer | None
+    feed_forward: FeedForward | None
+    norm: Norm = Norm()
+    norms: int = 2
+    arrangement: Arrangement = "pre"
+    cross_attention: Attention | None = None
+    """Attention to another stack's output between mixer and feed-forward; its norm is counted in `norms`."""
+    extra: tuple[Part, ...] = ()
+    """Further parameters of each layer: layer scales, modulation, per-layer gates."""
+    width: int | None = None
+    """Width of these layers where it is not the stack's (the stages of a pyramid)."""
+    downsampling: int = 1
+    """By how much the image's sides have shrunk in these layers, for pyramids."""
+    indices: tuple[int, ...] = ()
+    """Which layers of the stack these are, where kinds alternate. Empty: they follow one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """The token table, (vocab, size)."""
+
+    vocab: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The output projection, (outputs, hidden). Tied: it is the token table itself.
+
+    `kind`: `vocabulary` gives logits over tokens; `classification` over labels or answer positions.
+    """
+
+    outputs: int
+    tied: bool = False
+    bias: bool = False
+    kind: Literal["vocabulary", "classification"] = "vocabulary"
+    inputs: int | None = None
+    """Width it reads where that is not the main stack's."""
+    before: tuple[Part, ...] = ()
+    """What stands between the stack and the projection: BERT's transform, a pooler, a classifier's dense layer."""
+    name: str = "lm_head"
+
+    @property
+    def kept_by_4bit_loaders(self) -> bool:
+        """transformers keeps output embeddings, and a last module without bias, in full precision.
+
+        `get_keys_to_not_convert` in transformers/quantizers/base.py names the last parameter; where that is a bias the
+        name matches no module, so a classifier with bias is converted.
+        """
+        return self.kind == "vocabulary" or not self.bias
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInput:
+    """How an image becomes tokens of a stack."""
+
+    patch_size: int
+    image_size: int | None = None
+    """Side in pixels where it is fixed; None where any size is taken."""
+    channels: int = 3
+    temporal_patch_size: int = 1
+    merge_size: int = 1
+    """Sides of the square of patches that become one token of the language model."""
+    tokens_per_image: int | None = None
+    """Tokens that the language model sees for one image of `image_size`, where that is fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A run of layer groups of one width, with what stands before and after it."""
+
+    name: str
+    hidden_size: int
+    embedding: Embedding | None
+    groups: tuple[LayerGroup, ...]
+    final_norm: Norm | None = Norm()
+    before: tuple[Part, ...] = ()
+    """Position tables, patch projections, embedding norms and projections."""
+    after: tuple[Part, ...] = ()
+    """Poolers, projectors, output projections."""
+    image: ImageInput | None = None
+
+    @property
+    def layers(self) -> int:
+        return sum(group.count for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How the published weights are stored when they are quantized."""
+
+    method: str
+    bits: float
+    group_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A whole model. `stacks[0]` is the main one; further stacks are encoders or towers."""
+
+    name: str
+    model_type: str
+    task: Task
+    stacks: tuple[Stack, ...]
+    head: Head | None
+    max_positions: int | None = None
+    dtype: str = "bf16"
+    """Precision of the published weights."""
+    approximate: str | None = None
+    """Why the structure is only approximately known, for a model read generically; None when exact."""
+    quantization: Quantization | None = None
+    assumed: tuple[str, ...] = ()
+    """Keys the file does not state, taken from the defaults of the model's configuration class."""
+
+    @property
+    def stack(self) -> Stack:
+        return self.stacks[0]
+
+    @property
+    def layers(self) -> int:
+        return sum(stack.layers for stack in self.stacks)

@@ -1,0 +1,92 @@
+"""The smallest pieces a model is made of. Whatever has no structure of its own is listed as such parts."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+NormKind = Literal["rmsnorm", "layernorm"]
+LinearKind = Literal["linear", "conv1d", "subclass"]
+"""`linear`: a plain `torch.nn.Linear`, stored (outputs, inputs). `conv1d`: the transposed layer of GPT-2, stored (inputs,
+outputs). `subclass`: a class of its own or a bare parameter, which 4-bit loaders leave alone (FalconLinear, routers)."""
+Shard = Literal["column", "row", "vocab", "replicated"]
+"""What tensor parallelism divides: the outputs, the inputs, the rows of a vocabulary, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalisation over the last dimension; `bias` adds a second vector, `weight=False` has no parameters at all."""
+
+    kind: NormKind = "rmsnorm"
+    bias: bool = False
+    weight: bool = True
+
+    @property
+    def vectors(self) -> int:
+        return int(self.weight) + int(self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A matrix (outputs, inputs), with a bias of `outputs` elements if asked.
+
+    `segments` are the (rows, units) of what is fused in the outputs: units, such as heads, cannot be divided by tensor
+    parallelism. Empty: any row may be cut.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    bias: bool = False
+    shard: Shard = "replicated"
+    kind: LinearKind = "linear"
+    segments: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution (outputs, inputs / groups, *kernel). `transposed` swaps the first two as torch stores it."""
+
+    name: str
+    inputs: int
+    outputs: int
+    kernel: tuple[int, ...]
+    stride: int = 1
+    groups: int = 1
+    bias: bool = True
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An embedding table (rows, size) beside the token table: positions, token types, relative distances."""
+
+    name: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A loose parameter: a class token, a layer scale, a decay vector."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NormPart:
+    """A norm that stands alone, over `size` elements."""
+
+    name: str
+    size: int
+    norm: Norm = Norm("layernorm", bias=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """`count` times the same parts, such as the levels of a pyramid."""
+
+    count: int
+    parts: tuple["Part", ...]
+
+
+Part = Linear | Convolution | Table | Tensor | NormPart | Repeated
