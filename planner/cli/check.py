@@ -1,0 +1,32 @@
+"""`vram-planner check`: does it fit? For scripts, by exit status."""
+
+from typing import Annotated
+
+import typer
+
+from planner.cli.arguments import ScenarioFile, Unit
+
+
+def command(
+    scenario: ScenarioFile,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", metavar="ID", help="Judge by this GPU instead of the plan's own.")
+    ] = None,
+    unit: Unit = "GiB",
+) -> None:
+    """Say whether every phase fits the judging GPU. Exit status 0: it does; 1: out of memory; 2: cannot be told."""
+    from planner.chart.names import PHASE_NAMES
+    from planner.cli.console import stdout, verdict_cell
+    from planner.cli.planning import plan_file
+
+    planning = plan_file(scenario, gpu)
+    judge = planning.judge
+    console = stdout()
+    verdicts = {name: phase.verdicts[judge] for name, phase in planning.plan.phases.items()}
+    for name, verdict in verdicts.items():
+        console.print(f"{PHASE_NAMES[name]} on {judge}: {verdict_cell(verdict, unit)}")
+    kinds = {verdict.verdict for verdict in verdicts.values()}
+    if "oom" in kinds:
+        raise typer.Exit(1)
+    if "unknown" in kinds:
+        raise typer.Exit(2)

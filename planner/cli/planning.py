@@ -1,0 +1,54 @@
+"""From a file named on the command line to a plan: read, check, estimate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.catalog import Catalog, load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.plan import Plan
+from planner.errors import PlannerError
+from planner.model import resolve_model
+from planner.scenario import Issue, Scenario, issue_text, validate
+from planner.scenario.starting import open_scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """A scenario together with everything that was derived from it."""
+
+    scenario: Scenario
+    catalog: Catalog
+    plan: Plan
+    warnings: tuple[str, ...]
+
+    @property
+    def judge(self) -> str:
+        """The GPU whose verdict counts: the one the plan names, or else its first."""
+        first = next((gpu for phase in self.plan.phases.values() for gpu in phase.verdicts), "")
+        return self.scenario.hardware.judge or first
+
+
+def plan_file(path: Path, gpu: str | None = None) -> Planning:
+    """Plan the scenario, or the model, that the file holds; `gpu` replaces the GPUs it names.
+
+    Raises `PlannerError` with every contradiction in it, one a line.
+    """
+    scenario = open_scenario(path)
+    if gpu is not None:
+        scenario = scenario.with_value(("hardware", "gpus"), (gpu,)).with_value(("hardware", "judge"), gpu)
+    return plan_scenario(scenario)
+
+
+def plan_scenario(scenario: Scenario) -> Planning:
+    """Check a scenario against its model and the catalogue, then estimate it."""
+    catalog = load_catalog()
+    issues = validate(scenario, resolve_model(scenario.model), catalog.hardware)
+    errors = [issue for issue in issues if issue.severity == "error"]
+    if errors:
+        raise PlannerError("\n".join(["this plan contradicts itself:", *map(_line, errors)]))
+    warnings = tuple(map(_line, issues))
+    return Planning(scenario, catalog, estimate(scenario, catalog), warnings)
+
+
+def _line(issue: Issue) -> str:
+    return f"  {issue.path}: {issue_text(issue)}"

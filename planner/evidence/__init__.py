@@ -1,0 +1,1 @@
+"""Measured and traced cases, and how well the engine agrees with them."""
