@@ -19,6 +19,8 @@ from planner.model.spec.model import (
     Task,
 )
 from planner.model.spec.parts import (
+    LAYER_NORM,
+    RMS_NORM,
     Convolution,
     Linear,
     LinearKind,
@@ -42,6 +44,8 @@ from planner.model.spec.recurrent import (
 )
 
 __all__ = [
+    "LAYER_NORM",
+    "RMS_NORM",
     "TASKS",
     "Arrangement",
     "Attention",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.model.spec.parts import LinearKind, Norm
+from planner.model.spec.parts import RMS_NORM, LinearKind, Norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LatentAttention:
     indexer: SparseIndexer | None = None
     dropout: float = 0.0
     causal: bool = True
-    norm: Norm = Norm()
+    norm: Norm = RMS_NORM
 
     @property
     def head_dim(self) -> int:

@@ -26,7 +26,7 @@ class DenseFeedForward:
 class MixtureOfExperts:
     """A router and `experts` feed-forwards, of which each token visits `experts_per_token`.
 
-    transformers 5 stores the experts of a layer as two parameters, (experts, outputs, inputs), which are no linear layers.
+    transformers 5 stores the experts of a layer as two parameters, (experts, outputs, inputs), no linear layers.
     """
 
     experts: int

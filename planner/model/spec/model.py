@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from planner.model.spec.attention import Attention, LatentAttention
 from planner.model.spec.feed_forward import FeedForward
-from planner.model.spec.parts import Norm, Part
+from planner.model.spec.parts import RMS_NORM, Norm, Part
 from planner.model.spec.recurrent import (
     GatedDeltaNet,
     LightningAttention,
@@ -78,7 +78,7 @@ class LayerGroup:
     count: int
     mixer: Mixer | None
     feed_forward: FeedForward | None
-    norm: Norm = Norm()
+    norm: Norm = RMS_NORM
     norms: int = 2
     arrangement: Arrangement = "pre"
     cross_attention: Attention | None = None
@@ -151,7 +151,7 @@ class Stack:
     hidden_size: int
     embedding: Embedding | None
     groups: tuple[LayerGroup, ...]
-    final_norm: Norm | None = Norm()
+    final_norm: Norm | None = RMS_NORM
     before: tuple[Part, ...] = ()
     """Position tables, patch projections, embedding norms and projections."""
     after: tuple[Part, ...] = ()

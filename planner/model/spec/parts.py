@@ -5,8 +5,8 @@ from typing import Literal
 
 NormKind = Literal["rmsnorm", "layernorm"]
 LinearKind = Literal["linear", "conv1d", "subclass"]
-"""`linear`: a plain `torch.nn.Linear`, stored (outputs, inputs). `conv1d`: the transposed layer of GPT-2, stored (inputs,
-outputs). `subclass`: a class of its own or a bare parameter, which 4-bit loaders leave alone (FalconLinear, routers)."""
+"""`linear`: a plain `torch.nn.Linear`, stored (outputs, inputs). `conv1d`: the transposed layer of GPT-2, stored
+(inputs, outputs). `subclass`: a class of its own or a bare parameter, which 4-bit loaders leave alone."""
 Shard = Literal["column", "row", "vocab", "replicated"]
 """What tensor parallelism divides: the outputs, the inputs, the rows of a vocabulary, or nothing."""
 
@@ -22,6 +22,10 @@ class Norm:
     @property
     def vectors(self) -> int:
         return int(self.weight) + int(self.bias)
+
+
+RMS_NORM = Norm()
+LAYER_NORM = Norm("layernorm", bias=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class NormPart:
 
     name: str
     size: int
-    norm: Norm = Norm("layernorm", bias=True)
+    norm: Norm = LAYER_NORM
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,130 @@
+"""Exact counts of a model, each a sum over its parameter tensors."""
+
+from math import ceil
+
+from planner.model.spec import ModelSpec, ParallelMixers, RecurrentMixer
+from planner.model.weights import Weight, weights
+
+BYTES_16_BIT = 2
+
+
+def parameters(spec: ModelSpec) -> int:
+    """Unique parameters: tied tensors count once."""
+    return sum(weight.elements * copies for weight, copies in weights(spec))
+
+
+def embedding_parameters(spec: ModelSpec) -> int:
+    """Elements of the main stack's token table; 0 for models that read no tokens."""
+    embedding = spec.stack.embedding
+    return 0 if embedding is None else embedding.vocab * embedding.size
+
+
+def expert_parameters(spec: ModelSpec) -> int:
+    """Parameters of routed experts."""
+    return sum(weight.elements * copies for weight, copies in weights(spec) if weight.experts > 1)
+
+
+def active_parameters(spec: ModelSpec) -> int:
+    """Parameters that one token passes: all but the routed experts it does not visit."""
+    return sum(
+        weight.elements * weight.experts_per_token // weight.experts * copies for weight, copies in weights(spec)
+    )
+
+
+def linear_4bit_parameters(spec: ModelSpec, experts_as_linear: bool = False) -> int:
+    """Weights that transformers' bitsandbytes loader converts: plain linear layers outside the kept modules.
+
+    `experts_as_linear` counts expert matrices too, as transformers 4 did, where experts were linear layers.
+    """
+    return sum(
+        weight.elements * copies
+        for weight, copies in weights(spec)
+        if weight.quantizable or (experts_as_linear and weight.kind == "expert" and len(weight.shape) == 3)
+    )
+
+
+def weight_bytes(spec: ModelSpec, bytes_per_parameter: float = BYTES_16_BIT) -> int:
+    """Bytes of all parameters at one precision, 16 bit unless told otherwise."""
+    return ceil(parameters(spec) * bytes_per_parameter)
+
+
+def kv_elements_per_token(spec: ModelSpec) -> int:
+    """Elements that one more token adds to the KV cache at short context, when no window is full yet."""
+    return sum(
+        group.mixer.cached_elements * group.count
+        for stack in spec.stacks
+        for group in stack.groups
+        if group.mixer is not None
+    )
+
+
+def kv_bytes_per_token(spec: ModelSpec, bytes_per_element: float = BYTES_16_BIT) -> int:
+    """Bytes that one more token adds to the KV cache, 16 bit unless told otherwise."""
+    return ceil(kv_elements_per_token(spec) * bytes_per_element)
+
+
+def largest_tensor(spec: ModelSpec) -> Weight:
+    """The tensor with the most elements, which bounds what loading and dequantizing need beside the model."""
+    return max((weight for weight, _ in weights(spec)), key=lambda weight: weight.elements)
+
+
+def shard_parameters(
+    spec: ModelSpec, tensor_parallel: int = 1, expert_parallel: int = 1, vocab_multiple: int = 1
+) -> int:
+    """Parameters on the fullest rank.
+
+    KV heads are repeated when `tensor_parallel` exceeds them; a vocabulary is first padded to `vocab_multiple` rows
+    (64 in vLLM, 128 x tensor parallel in Megatron) and cut evenly.
+    """
+    return sum(
+        shard_elements(weight, tensor_parallel, expert_parallel, vocab_multiple) * copies
+        for weight, copies in weights(spec)
+    )
+
+
+def shard_elements(weight: Weight, tensor_parallel: int, expert_parallel: int = 1, vocab_multiple: int = 1) -> int:
+    """Elements of one tensor on the fullest rank; experts are spread whole over `expert_parallel` ranks first."""
+    if weight.shard == "vocab" and tensor_parallel > 1:
+        rows = ceil(weight.shape[0] / vocab_multiple) * vocab_multiple
+        return weight.elements // weight.shape[0] * ceil(rows / tensor_parallel)
+    own = weight.shard_elements(tensor_parallel)
+    if weight.kind == "expert" and expert_parallel > 1:
+        return own // weight.experts * ceil(weight.experts / expert_parallel)
+    return own
+
+
+def lora_parameters(spec: ModelSpec, rank: int, targets: str | tuple[str, ...] = "all-linear") -> int:
+    """Adapter parameters (LoRA, arXiv:2106.09685): rank x (inputs + outputs) for every matrix that is adapted."""
+    return sum(rank * (weight.shape[0] + weight.shape[1]) * copies for weight, copies in lora_targets(spec, targets))
+
+
+def lora_targets(spec: ModelSpec, targets: str | tuple[str, ...] = "all-linear") -> tuple[tuple[Weight, int], ...]:
+    """The matrices that adapters attach to.
+
+    `all-linear` means, as in PEFT, every linear layer but the output head; `attention` those of the mixers; a tuple
+    names modules. Routed experts are no linear layers in transformers 5 and are left alone.
+    """
+
+    def chosen(weight: Weight) -> bool:
+        if weight.kind not in ("linear", "conv1d"):
+            return False
+        if targets == "all-linear":
+            return weight.block != "head"
+        if targets == "attention":
+            return weight.block in ("mixer", "cross_attention")
+        return weight.role in targets
+
+    return tuple((weight, copies) for weight, copies in weights(spec) if chosen(weight))
+
+
+def state_elements(spec: ModelSpec) -> tuple[int, int]:
+    """(recurrent, convolution) state elements of one sequence, which do not grow with the context."""
+    recurrent = convolution = 0
+    for stack in spec.stacks:
+        for group in stack.groups:
+            mixers = group.mixer.mixers if isinstance(group.mixer, ParallelMixers) else (group.mixer,)
+            for mixer in mixers:
+                if isinstance(mixer, RecurrentMixer):
+                    recurrent += mixer.state_elements[0] * group.count
+                    convolution += mixer.state_elements[1] * group.count
+    return recurrent, convolution
