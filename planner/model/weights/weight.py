@@ -10,6 +10,9 @@ from planner.model.spec import Convolution, Linear, Norm, NormPart, Part, Repeat
 WeightKind = Literal["linear", "conv1d", "router", "expert", "convolution", "embedding", "norm", "bias", "parameter"]
 
 
+WeightBlock = Literal["mixer", "cross_attention", "feed_forward", "norm", "embedding", "head", "other"]
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """A tensor as the checkpoint stores it.

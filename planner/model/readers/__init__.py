@@ -1,0 +1,44 @@
+"""A configuration becomes a `ModelSpec`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner.errors import ModelError
+from planner.model.counts import parameters
+from planner.model.readers.config import Config
+from planner.model.readers.dtypes import published_dtype, published_quantization
+from planner.model.readers.registry import readers
+from planner.model.spec import ModelSpec
+
+MOST_PARAMETERS = 10**15
+
+
+def read_config(
+    config: Mapping[str, Any], task: str | None = None, name: str = "", where: str = "config.json"
+) -> ModelSpec:
+    """The model that a `config.json` describes.
+
+    Raises `ModelError` that names the file, the key and what would be right.
+    """
+    if not isinstance(config, Mapping):
+        raise ModelError(f"{where}: a model configuration must be a JSON object with keys and values.")
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise ModelError(f"{where}: the key “model_type” is missing; it must name the architecture, such as “llama”.")
+    reader = readers().get(model_type)
+    if reader is None:
+        raise ModelError(f"{where}: models of type “{model_type}” cannot be read yet.")
+    keys = Config(config, model_type, where)
+    if not (keys.states("hidden_size") or keys.states("num_hidden_layers")):
+        raise keys.missing("hidden_size", "the width of the model")
+    spec = reader(keys, task)
+    if parameters(spec) > MOST_PARAMETERS:
+        raise ModelError(f"{where}: the sizes stated give more than 10^15 parameters; please check them.")
+    return replace(
+        spec,
+        name=name or str(config.get("_name_or_path") or model_type),
+        dtype=published_dtype(config),
+        quantization=published_quantization(config),
+        assumed=tuple(dict.fromkeys(keys.assumed)),
+    )

@@ -1,0 +1,23 @@
+"""Which file reads which model type. A new architecture is one small file beside this one and its line here."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+
+from planner.model.readers.config import Config
+from planner.model.spec import ModelSpec
+
+Reader = Callable[[Config, str | None], ModelSpec]
+
+FAMILIES = ("llama",)
+"""Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
+
+
+@cache
+def readers() -> Mapping[str, Reader]:
+    """Every model type that can be read, with its reader."""
+    found: dict[str, Reader] = {}
+    for family in FAMILIES:
+        module = import_module(f"planner.model.readers.{family}")
+        found |= dict.fromkeys(module.MODEL_TYPES, module.read)
+    return found
