@@ -67,7 +67,9 @@ class OptimizerRecord:
 
     def quantizes(self, tensor: ParameterTensor) -> bool:
         rule = self.quantized_from
-        return bool(rule) and tensor.elements >= rule["elements"] and tensor.elements % rule["multiple_of"] == 0
+        if rule is None:
+            return False
+        return tensor.elements >= rule["elements"] and tensor.elements % rule["multiple_of"] == 0
 
     def pages(self, tensor: ParameterTensor) -> bool:
         return self.paged_from_elements is not None and tensor.elements >= self.paged_from_elements
@@ -202,7 +204,7 @@ def _neighbours(tensors: Sequence[ParameterTensor]) -> list[tuple[ParameterTenso
 
 
 def _concerns(state: Mapping[str, Any], record: OptimizerRecord, tensor: ParameterTensor) -> bool:
-    where = state["where"]
+    where: str = state["where"]
     return where == "all" or record.quantizes(tensor) == (where == "quantized")
 
 
@@ -213,7 +215,7 @@ def _width(width: float | str, tensor: ParameterTensor, state_bytes: float | Non
 
 
 def _count(state: Mapping[str, Any], tensor: ParameterTensor) -> int:
-    per_tensor = {
+    per_tensor: int = {
         "element": tensor.elements,
         "block": -(-tensor.elements // state.get("block", 1)),
         "factored": tensor.rows_and_columns,

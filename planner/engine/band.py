@@ -1,0 +1,54 @@
+"""How far an estimate may be off, by class of case: records in `resources/bands/`, from published spreads or scores."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, floor
+
+from planner.errors import ResourceError
+from planner.resources import resource
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Factors below and above an estimate between which the measured value is expected."""
+
+    low: float
+    high: float
+    source: str
+
+    def around(self, size_bytes: int) -> tuple[int, int]:
+        """The lowest and the highest bytes expected for an estimate of `size_bytes`."""
+        return floor(size_bytes * self.low), ceil(size_bytes * self.high)
+
+
+@cache
+def bands() -> Mapping[str, Band]:
+    """All classes of case with their bands."""
+    path = resource("bands", "bands.json")
+    try:
+        return {name: Band(**band) for name, band in json.loads(path.read_text("utf-8"))["classes"].items()}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResourceError(f"The planner's bands cannot be read ({error}). Please install it again.") from error
+
+
+def band(case_class: str) -> Band:
+    """The band of one class of case, such as `training` or `serving`."""
+    return bands()[case_class]
+
+
+def case_class(
+    phase: str, *, ranks: int = 1, profile: str = "hf-transformers", approximate: bool = False,
+    engine: str | None = None, engine_version: str | None = None,
+) -> str:  # fmt: skip
+    """The class that a phase of a plan belongs to."""
+    if approximate:
+        return "rough"
+    if phase == "serving" and engine != "transformers":
+        return "serving" if engine_version or engine == "llama.cpp" else "serving, unknown version"
+    if phase in ("evaluation", "serving"):
+        return "inference"
+    if profile != "hf-transformers":
+        return "training, other profile"
+    return "training, sharded" if ranks > 1 else "training"

@@ -1,0 +1,183 @@
+"""Weights in every number format people train and serve in, from the records in `resources/quantization/`.
+
+A format says which weights it converts, what it stores for them (packed weights, scales, zero points), and how wide
+everything else stays. All bytes are those of the fullest rank.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Any
+
+from planner.engine.gguf import GgufMix, gguf_weight_terms
+from planner.engine.term import Factor, Term
+from planner.errors import PlannerError
+from planner.model.counts import shard_elements
+from planner.model.spec import ModelSpec
+from planner.model.weights import Weight, weights
+from planner.resources import resource
+
+Copies = tuple[Weight, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something stored for converted weights: `amount_bytes` per `per` weights, or per `tensor`, `row` or `column`."""
+
+    name: str
+    amount_bytes: float
+    per: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One number format of weights; `kept_bytes` is the width of what it does not convert."""
+
+    id: str
+    label: str
+    converts: str
+    parts: tuple[Part, ...]
+    kept_bytes: int
+    source: str
+    experts: bool = False
+    """Whether fused expert matrices are converted with the linear layers."""
+
+    @property
+    def converts_nothing(self) -> bool:
+        return not self.parts
+
+
+@cache
+def formats() -> Mapping[str, Format | GgufMix]:
+    """All formats that the planner knows, by id."""
+    records = (json.loads(path.read_text("utf-8")) for path in sorted(resource("quantization").glob("*.json")))
+    return {record["id"]: _format(record) for record in records}
+
+
+def _format(record: Mapping[str, Any]) -> Format | GgufMix:
+    if record["kind"] == "gguf":
+        return GgufMix.from_record(record)
+    parts = tuple(Part(part["name"], part["bytes"], part["per"]) for part in record["parts"])
+    known = {key: record[key] for key in ("id", "label", "converts", "kept_bytes", "source")}
+    return Format(**known, parts=parts, experts=record.get("experts", False))
+
+
+def weight_format(name: str) -> Format | GgufMix:
+    """The record of one format; an unknown name is an error that says which are known."""
+    if name not in formats():
+        raise PlannerError(f"Unknown weight format '{name}'. Known are: {', '.join(formats())}.")
+    return formats()[name]
+
+
+def weight_terms(
+    spec: ModelSpec,
+    name: str,
+    tensor_parallel: int,
+    alive: tuple[str, ...],
+    *,
+    pipeline: int = 1,
+    expert_parallel: int = 1,
+    vocab_multiple: int = 1,
+    experts_as_linear: bool = False,
+) -> tuple[Term, ...]:
+    """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
+
+    16 and 32-bit formats are exact, and so are bitsandbytes' 4-bit ones: two weights per byte, a float32 scale per
+    block of 64, or with double quantization an 8-bit one, a float32 per 256 of these and their mean. A stage of a
+    pipeline holds its layers and, first or last, the token table or the head. `experts_as_linear`: experts are linear
+    layers, as in transformers 4.
+    """
+    chosen = weight_format(name)
+    if isinstance(chosen, GgufMix):
+        return gguf_weight_terms(spec, chosen, alive, tensor_parallel=tensor_parallel, pipeline=pipeline)
+    converted: list[Copies] = []
+    kept: list[Copies] = []
+    for weight, copies in stage_weights(spec, pipeline):
+        target = converted if _converts(chosen, spec, weight, experts_as_linear) else kept
+        target.append((weight, copies))
+
+    def elements(weight: Weight) -> int:
+        return shard_elements(weight, tensor_parallel, expert_parallel, vocab_multiple)
+
+    terms = [
+        Term("weights", title, (Factor("parameters", count), Factor("bytes", chosen.kept_bytes)), alive, chosen.source)
+        for title, count in _by_place(kept, elements, whole=chosen.converts_nothing)
+    ]
+    terms += [
+        Term("weights", part.name, (_amount(part, converted, elements), Factor("bytes", part.amount_bytes)), alive,
+             chosen.source)
+        for part in chosen.parts
+        if converted
+    ]  # fmt: skip
+    return tuple(terms)
+
+
+def stage_weights(spec: ModelSpec, pipeline: int) -> tuple[Copies, ...]:
+    """The tensors of the fullest pipeline stage: its share of each group of layers, and the larger of token table
+    (first stage) and head (last stage); a tied head is the table, which both hold."""
+    if pipeline == 1:
+        return weights(spec)
+    layers = [(weight, ceil(copies / pipeline)) for weight, copies in weights(spec) if weight.group is not None]
+    ends = [(weight, copies) for weight, copies in weights(spec) if weight.group is None]
+    first = [(weight, copies) for weight, copies in ends if weight.block == "embedding"]
+    last = [(weight, copies) for weight, copies in ends if weight.block != "embedding"]
+    return (*layers, *max(first, last, key=lambda end: sum(weight.elements * copies for weight, copies in end)))
+
+
+def _converts(chosen: Format, spec: ModelSpec, weight: Weight, experts_as_linear: bool) -> bool:
+    if chosen.converts_nothing:
+        return False
+    expert = weight.kind == "expert" and len(weight.shape) == 3
+    if chosen.converts == "experts" and any(other.kind == "expert" for other, _ in weights(spec)):
+        return expert
+    return weight.quantizable or (expert and (chosen.experts or experts_as_linear))
+
+
+def _by_place(copies: Sequence[Copies], elements: Any, *, whole: bool) -> list[tuple[str, int]]:
+    """Elements of unconverted weights: token table, head, and the rest under a name that says what it is."""
+    rest = "layers" if whole else "norms, biases and other weights kept"
+    names = {"embedding": "embeddings", "head": "head"}
+    found: dict[str, int] = {}
+    for weight, count in copies:
+        title = names.get(weight.block, rest)
+        found[title] = found.get(title, 0) + elements(weight) * count
+    return list(found.items())
+
+
+def _amount(part: Part, copies: Iterable[Copies], elements: Any) -> Factor:
+    """How many of a part there are over all converted tensors."""
+    if part.per == "tensor":
+        return Factor("tensors", sum(copies_of * weight.experts for weight, copies_of in copies))
+    if isinstance(part.per, str):
+        axis = -2 if part.per == "row" else -1
+        count = sum(_lines(weight, axis, elements(weight)) * copies_of for weight, copies_of in copies)
+        return Factor(f"{part.per}s", count)
+    count = sum(ceil(elements(weight) / part.per) * copies_of for weight, copies_of in copies)
+    return Factor("weights" if part.per == 1 else f"blocks of {part.per}", count)
+
+
+def _lines(weight: Weight, axis: int, own: int) -> int:
+    """Rows (outputs) or columns (inputs) of a matrix, or of all its experts, on this rank."""
+    shape = weight.shape[::-1] if weight.kind == "conv1d" else weight.shape
+    lines = shape[axis] * (shape[0] if len(shape) == 3 else 1)
+    divided = {"column": -2, "row": -1}.get(weight.shard) == axis or len(shape) == 3
+    return ceil(lines * own / weight.elements) if divided else lines
+
+
+def cache_element_bytes(name: str) -> float:
+    """Bytes of one cached element of a KV dtype, scales of its block included."""
+    types = _cache_types()
+    if name not in types:
+        raise PlannerError(f"Unknown KV cache type '{name}'. Known are: {', '.join(types)}.")
+    width = types[name]["bytes"] / types[name]["weights"]
+    return int(width) if width.is_integer() else width
+
+
+@cache
+def _cache_types() -> Mapping[str, Mapping[str, int]]:
+    types: Mapping[str, Mapping[str, int]] = json.loads(
+        resource("quantization", "cache", "types.json").read_text("utf-8")
+    )["types"]
+    return types
