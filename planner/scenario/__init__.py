@@ -1,0 +1,22 @@
+"""What is asked: a validated, immutable scenario, its files, and what is wrong or doubtful in it."""
+
+from planner.errors import Issue, ScenarioError
+from planner.scenario.declaration import Choices, Declared, FieldDeclaration
+from planner.scenario.files import load_scenario, save_scenario, scenario_from_json, scenario_to_json
+from planner.scenario.scenario import Scenario
+from planner.scenario.texts import issue_line, issue_text
+
+__all__ = [
+    "Choices",
+    "Declared",
+    "FieldDeclaration",
+    "Issue",
+    "Scenario",
+    "ScenarioError",
+    "issue_line",
+    "issue_text",
+    "load_scenario",
+    "save_scenario",
+    "scenario_from_json",
+    "scenario_to_json",
+]

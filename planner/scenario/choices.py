@@ -1,0 +1,220 @@
+"""The closed lists of the scenario: each value with a short label for people."""
+
+import json
+from typing import Annotated
+
+from planner.errors import ResourceError
+from planner.resources import resource
+from planner.scenario.declaration import Choices
+
+
+def _labels_of_records(folder: str, first: str) -> dict[str, str]:
+    """A list that is data: the `id` and `label` of every record in a folder of resources, `first` leading."""
+    try:
+        records = [json.loads(path.read_text("utf-8")) for path in sorted(resource(folder).glob("*.json"))]
+        labels = {str(record["id"]): str(record["label"]) for record in records}
+        return {first: labels.pop(first), **dict(sorted(labels.items(), key=lambda item: item[1].lower()))}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResourceError(
+            f"The planner's list of {folder} cannot be read ({error}). Please install it again."
+        ) from error
+
+
+TASKS = Choices(
+    {
+        "causal-lm": "Text generation",
+        "masked-lm": "Masked language model",
+        "sequence-classification": "Text classification",
+        "seq2seq-lm": "Text to text",
+        "image-classification": "Image classification",
+        "feature-extraction": "Embeddings",
+        "speech-seq2seq": "Speech to text",
+        "question-answering": "Question answering",
+        "image-text-to-text": "Vision and language",
+        "diffusion": "Image diffusion",
+    }
+)
+PRECISIONS = Choices(
+    {
+        "fp32": "fp32",
+        "tf32": "TF32 (fp32 storage)",
+        "amp-fp16": "AMP fp16 (fp32 weights)",
+        "amp-bf16": "AMP bf16 (fp32 weights)",
+        "bf16": "bf16 throughout",
+        "fp16": "fp16 throughout",
+        "bf16-fp32-master": "bf16, fp32 master",
+        "fp16-fp32-master": "fp16, fp32 master",
+        "fp8": "fp8 matrix products",
+    }
+)
+ATTENTIONS = Choices({"eager": "Eager", "sdpa": "SDPA", "flash_attention_2": "FlashAttention 2"})
+ATTENTION_MASKS = Choices({"none": "Not passed", "full": "All ones", "padded": "Padded"})
+CHECKPOINTINGS = Choices({"none": "None", "selective": "Selective", "full": "Full"})
+SELECTIVE_POLICIES = Choices(
+    {
+        "core-attention": "Attention core",
+        "op-sac": "Every other matrix product",
+        "every-2nd-layer": "Every second layer",
+    }
+)
+LOSSES = Choices(
+    {
+        "full_logits": "All logits at once",
+        "chunked": "In chunks",
+        "fused_linear": "Fused with the head",
+        "fused_cross_entropy": "Fused cross-entropy",
+    }
+)
+PROFILES = Choices(
+    {
+        "hf-transformers": "Hugging Face Transformers",
+        "megatron-core": "Megatron Core",
+        "torchtitan": "torchtitan",
+        "torchtune": "torchtune",
+        "litgpt": "LitGPT",
+        "composer-mpt": "Composer (MPT)",
+    }
+)
+OPTIMIZERS = Choices(_labels_of_records("optimizers", first="adamw"))
+OPTIMIZER_IMPLEMENTATIONS = Choices(
+    {"foreach": "foreach", "fused": "Fused", "for-loop": "One tensor at a time", "transformers": "Transformers' own"}
+)
+STATE_DTYPES = Choices({"fp32": "fp32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8"})
+HALF_DTYPES = Choices({"fp32": "fp32", "bf16": "bf16", "fp16": "fp16"})
+FP8_RECIPES = Choices({"tensorwise": "One scale per tensor", "rowwise": "One per row", "blockwise": "One per block"})
+EXPERTS_IMPLEMENTATIONS = Choices({"grouped_mm": "Grouped products", "batched_mm": "Batched products"})
+TOKEN_DISPATCHERS = Choices({"allgather": "All-gather", "alltoall": "All-to-all"})
+OFFLOADS = Choices({"none": "On the GPU", "cpu": "Host RAM", "nvme": "NVMe"})
+
+SHARDING_BACKENDS = Choices(
+    {
+        "ddp": "PyTorch DDP",
+        "fsdp1": "PyTorch FSDP1",
+        "fsdp2": "PyTorch FSDP2",
+        "deepspeed": "DeepSpeed ZeRO",
+        "megatron-distributed-optimizer": "Megatron distributed optimizer",
+        "zero-redundancy-optimizer": "PyTorch ZeroRedundancyOptimizer",
+    }
+)
+REPORTED_STAGES = Choices({"fullest": "Fullest stage", "first": "First stage", "last": "Last stage"})
+CONTEXT_PARALLEL_MODES = Choices({"ring": "Ring attention", "ulysses": "Ulysses"})
+
+SMOKE_TESTS = Choices({"construct": "Construct only", "forward": "Forward", "forward_backward": "Forward and backward"})
+METHODS = Choices(
+    {
+        "full": "All weights",
+        "lora": "LoRA",
+        "qlora": "QLoRA",
+        "dora": "DoRA",
+        "last_layers": "Last layers only",
+        "prefix": "Prefix tuning",
+        "prompt": "Prompt tuning",
+    }
+)
+BASE_QUANTIZATIONS = Choices(
+    {
+        "nf4": "nf4",
+        "nf4-double": "nf4, double quantization",
+        "fp4": "fp4",
+        "int8": "int8 (LLM.int8)",
+        "gptq-int4": "GPTQ int4",
+        "awq-int4": "AWQ int4",
+    }
+)
+LORA_TARGETS = Choices({"all-linear": "All linear layers", "attention": "Attention only"})
+OBJECTIVES = Choices({"sft": "Supervised (SFT)", "dpo": "Preferences (DPO)", "ppo": "PPO", "grpo": "GRPO"})
+EVALUATED_LOGITS = Choices({"all": "Every position", "last": "Last position"})
+
+ENGINES = Choices(
+    {
+        "vllm": "vLLM",
+        "sglang": "SGLang",
+        "tensorrt-llm": "TensorRT-LLM",
+        "llama.cpp": "llama.cpp",
+        "transformers": "Transformers generate",
+    }
+)
+GGUF_TYPES = (
+    *("f32", "f16", "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q5_1", "q5_0", "q4_k_m", "q4_k_s", "q4_1", "q4_0"),
+    *("q3_k_l", "q3_k_m", "q3_k_s", "q2_k", "q2_k_s", "iq4_nl", "iq4_xs", "iq3_m", "iq3_s", "iq3_xs", "iq3_xxs"),
+    *("iq2_m", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s", "tq2_0", "tq1_0"),
+)
+"""File types of llama.cpp (`llama_ftype` in include/llama.h), lower case; bf16 and mxfp4 stand among the rest."""
+WEIGHTS = Choices(
+    {
+        "fp32": "fp32",
+        "bf16": "bf16",
+        "fp16": "fp16",
+        "fp8": "fp8",
+        "int8": "int8",
+        "nf4": "nf4 (bitsandbytes)",
+        "awq-int4": "AWQ int4",
+        "gptq-int4": "GPTQ int4",
+        "mxfp4": "MXFP4",
+        "nvfp4": "NVFP4",
+        **{name: f"GGUF {name.upper()}" for name in GGUF_TYPES},
+    }
+)
+KV_DTYPES = Choices(
+    {
+        "fp32": "fp32",
+        "bf16": "bf16",
+        "fp16": "fp16",
+        "fp8": "fp8",
+        "int8": "int8",
+        "q8_0": "Q8_0",
+        "q5_1": "Q5_1",
+        "q5_0": "Q5_0",
+        "q4_1": "Q4_1",
+        "q4_0": "Q4_0",
+        "iq4_nl": "IQ4_NL",
+    }
+)
+GGUF_KV_DTYPES = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+
+NORMS = Choices({"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"})
+ACTIVATIONS = Choices(
+    {"silu": "SiLU", "gelu": "GELU", "gelu_tanh": "GELU (tanh)", "relu": "ReLU", "relu2": "ReLU squared"}
+)
+POSITIONS = Choices(
+    {
+        "rope": "Rotary (RoPE)",
+        "learned": "Learned table",
+        "sinusoidal": "Sinusoidal",
+        "alibi": "ALiBi",
+        "relative": "Relative bias",
+        "none": "None",
+    }
+)
+
+Task = Annotated[str, TASKS]
+Precision = Annotated[str, PRECISIONS]
+AttentionImplementation = Annotated[str, ATTENTIONS]
+AttentionMask = Annotated[str, ATTENTION_MASKS]
+Checkpointing = Annotated[str, CHECKPOINTINGS]
+SelectivePolicy = Annotated[str, SELECTIVE_POLICIES]
+LossImplementation = Annotated[str, LOSSES]
+ActivationProfile = Annotated[str, PROFILES]
+Optimizer = Annotated[str, OPTIMIZERS]
+OptimizerImplementation = Annotated[str, OPTIMIZER_IMPLEMENTATIONS]
+StateDtype = Annotated[str, STATE_DTYPES]
+HalfDtype = Annotated[str, HALF_DTYPES]
+Fp8Recipe = Annotated[str, FP8_RECIPES]
+ExpertsImplementation = Annotated[str, EXPERTS_IMPLEMENTATIONS]
+TokenDispatcher = Annotated[str, TOKEN_DISPATCHERS]
+OffloadTarget = Annotated[str, OFFLOADS]
+ShardingBackend = Annotated[str, SHARDING_BACKENDS]
+ReportedStage = Annotated[str, REPORTED_STAGES]
+ContextParallelMode = Annotated[str, CONTEXT_PARALLEL_MODES]
+SmokeTest = Annotated[str, SMOKE_TESTS]
+Method = Annotated[str, METHODS]
+BaseQuantization = Annotated[str, BASE_QUANTIZATIONS]
+LoraTargets = Annotated[str, LORA_TARGETS]
+Objective = Annotated[str, OBJECTIVES]
+EvaluatedLogits = Annotated[str, EVALUATED_LOGITS]
+ServingEngine = Annotated[str, ENGINES]
+WeightFormat = Annotated[str, WEIGHTS]
+KvDtype = Annotated[str, KV_DTYPES]
+NormChoice = Annotated[str, NORMS]
+Activation = Annotated[str, ACTIVATIONS]
+PositionEmbedding = Annotated[str, POSITIONS]

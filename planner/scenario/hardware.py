@@ -1,0 +1,116 @@
+"""The hardware asked for: GPUs to compare, the one that judges, and the node around them."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from planner.scenario.declaration import Declared, declare
+
+MAX_BYTES = 10**18
+CATALOGUE_ID = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+
+
+class CustomGpu(Declared):
+    """A card that is not in the catalogue (`name` and `memory_gib`), or how many of one that is (`id`, `count`)."""
+
+    id: str | None = declare(
+        None, "Catalogue id", "Id of a GPU in the catalogue.", pattern=CATALOGUE_ID, max_length=100
+    )
+    name: str | None = declare(None, "Name", "Name of a card of your own.", max_length=100)
+    memory_gib: float | None = declare(
+        None, "Memory", "Memory that software can use.", unit="GiB", ge=0.01, le=1_000_000.0, step=1
+    )
+    count: int | None = declare(
+        None, "Count", "How many of it there are. Automatic: as the node has.", unit="GPUs", ge=1, le=1_000_000
+    )
+
+    @model_validator(mode="after")
+    def _is_one_card(self) -> Self:
+        if (self.id is None) == (self.name is None):
+            raise PydanticCustomError("gpu_entry", "A GPU needs either an id or a name.")
+        if self.name is not None and (self.memory_gib is None or not self.name.strip()):
+            raise PydanticCustomError("custom_gpu", "A GPU of your own needs a name and its memory.")
+        return self
+
+    @property
+    def key(self) -> str:
+        """What it is called in verdicts and by `judge`."""
+        return self.id or self.name or ""
+
+
+class CustomNode(Declared):
+    """A server that is not in the catalogue."""
+
+    name: str = declare("Custom node", "Name", "Name of the server.", max_length=100)
+    host_ram_bytes: int | None = declare(None, "Host RAM", "Main memory.", unit="bytes", ge=1, le=MAX_BYTES)
+    nvme_bytes: int | None = declare(None, "NVMe", "Fast local disk.", unit="bytes", ge=1, le=MAX_BYTES)
+    cpu_cores: int | None = declare(None, "CPU cores", "Physical cores.", unit="cores", ge=1, le=100_000)
+
+
+def _gpu_tag(value: Any) -> str:
+    return "<id>" if isinstance(value, str) else "<CustomGpu>"
+
+
+def _node_tag(value: Any) -> str:
+    return "<id>" if isinstance(value, str) else "<CustomNode>"
+
+
+CatalogueId = Annotated[str, Field(pattern=CATALOGUE_ID, max_length=100)]
+GpuEntry = Annotated[
+    Annotated[CatalogueId, Tag("<id>")] | Annotated[CustomGpu, Tag("<CustomGpu>")],
+    Discriminator(_gpu_tag),
+]
+NodeEntry = Annotated[
+    Annotated[CatalogueId, Tag("<id>")] | Annotated[CustomNode, Tag("<CustomNode>")],
+    Discriminator(_node_tag),
+]
+
+
+class Hardware(Declared):
+    """What the plan is judged against."""
+
+    gpus: Annotated[tuple[GpuEntry, ...], Field(min_length=1, max_length=100, strict=False)] = declare(
+        ("h100-sxm5-80gb",),
+        "GPUs",
+        "The GPUs to compare: ids of the catalogue, MIG slices such as a100-sxm4-80gb/3g.40gb, or cards of your own.",
+    )
+    judge: str | None = declare(
+        None, "Judged by", "The GPU whose capacity flags a phase. Automatic: the first.", max_length=200
+    )
+    gpus_per_node: int = declare(8, "GPUs per node", "GPUs in each server.", unit="GPUs", ge=1, le=100_000)
+    nodes: int = declare(1, "Nodes", "Servers.", unit="nodes", ge=1, le=1_000_000)
+    node: NodeEntry | None = declare(
+        None, "Server", "A server of the catalogue, or one of your own: its RAM and disks are judged.", advanced=True
+    )
+    host_ram_bytes: int | None = declare(
+        None, "Host RAM", "Main memory of each server.", unit="bytes", ge=1, le=MAX_BYTES, advanced=True
+    )
+    nvme_bytes: int | None = declare(
+        None, "NVMe", "Fast local disk of each server.", unit="bytes", ge=1, le=MAX_BYTES, advanced=True
+    )
+    headroom_percent: float = declare(
+        0.0, "Keep free", "Share of each GPU that must stay free.", unit="%", ge=0.0, le=90.0, step=1
+    )
+    gpu_total_bytes: int | None = declare(
+        None,
+        "Usable memory",
+        "What CUDA reports as total on the real card, instead of the catalogue's usable capacity.",
+        unit="bytes",
+        ge=1,
+        le=MAX_BYTES,
+        advanced=True,
+    )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What each GPU is called in verdicts and by `judge`."""
+        return tuple(entry if isinstance(entry, str) else entry.key for entry in self.gpus)
+
+    @property
+    def judged_by(self) -> str:
+        return self.judge or self.keys[0]
+
+    @property
+    def total_gpus(self) -> int:
+        return self.gpus_per_node * self.nodes

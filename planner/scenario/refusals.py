@@ -1,0 +1,133 @@
+"""Values that a declaration does not allow, as issues: where, what is wrong, and what would be right."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from math import floor, log10
+from typing import Any
+
+from pydantic import ValidationError
+
+from planner.errors import Issue, ScenarioError
+from planner.scenario.declaration import Declared, FieldDeclaration, declaration, parts_of
+from planner.scenario.texts import issue_line
+
+WANTED: Mapping[str, str] = {
+    "int_type": "int",
+    "float_type": "float",
+    "bool_type": "bool",
+    "string_type": "text",
+    "string_unicode": "text",
+    "tuple_type": "list",
+    "list_type": "list",
+    "dict_type": "object",
+    "mapping_type": "object",
+    "model_type": "object",
+    "model_attributes_type": "object",
+}
+RANGES = ("greater_than_equal", "less_than_equal", "int_parsing_size")
+LENGTHS: Mapping[str, tuple[str, str]] = {
+    "string_too_long": ("text_too_long", "max_length"),
+    "too_long": ("too_many", "max_length"),
+    "too_short": ("too_few", "min_length"),
+}
+
+
+def refusal(issues: tuple[Issue, ...]) -> ScenarioError:
+    """The error that carries these issues."""
+    return ScenarioError("\n".join(map(issue_line, issues)), issues)
+
+
+def issues_of(error: ValidationError, part: type[Declared], above: Iterable[str | int] = ()) -> tuple[Issue, ...]:
+    """What pydantic found in a `part`, which stands at the path `above`, in our own terms."""
+    issues: list[Issue] = []
+    for found in error.errors(include_url=False):
+        issue = _issue(dict(found), part, tuple(above))
+        if issue not in issues:
+            issues.append(issue)
+    return tuple(issues)
+
+
+def _issue(found: dict[str, Any], part: type[Declared], above: tuple[str | int, ...]) -> Issue:
+    location: tuple[str | int, ...] = found["loc"]
+    path = ".".join(str(step) for step in (*above, *location) if not _is_tag(step))
+    code, parameters = _finding(found, *_place(part, location))
+    return Issue(code, path, "error", parameters)
+
+
+def _is_tag(step: str | int) -> bool:
+    return isinstance(step, str) and step.startswith("<")
+
+
+def _place(part: type[Declared], location: Iterable[str | int]) -> tuple[type[Declared], FieldDeclaration | None, str]:
+    """The part that a location lies in, the declaration it ends at, and the last name in it."""
+    held, field, name = part, None, ""
+    inner: tuple[type[Declared], ...] = (part,)
+    for step in location:
+        if isinstance(step, int):
+            continue
+        if _is_tag(step):
+            inner = tuple(kind for kind in inner if f"<{kind.__name__}>" == step)
+            continue
+        held = inner[0] if inner else held
+        name = step
+        if step not in held.model_fields:
+            return held, None, name
+        field = declaration(held, step)
+        inner = parts_of(held, step)
+    return held, field, name
+
+
+def _finding(
+    found: dict[str, Any], held: type[Declared], field: FieldDeclaration | None, name: str
+) -> tuple[str, dict[str, Any]]:
+    kind, value, context = str(found["type"]), found.get("input"), found.get("ctx", {})
+    if kind == "extra_forbidden":
+        return "unknown_field", {"name": name, **_nearest(name, held.model_fields)}
+    if kind == "missing":
+        return "missing", {"label": field.label if field else name}
+    if kind == "finite_number":
+        return "not_finite", {}
+    if kind in RANGES or (kind == "float_type" and type(value) is int):
+        limits = {"minimum": field.minimum, "maximum": field.maximum, "unit": field.unit} if field else {}
+        return "out_of_range", {"value": shown(value), **limits}
+    if kind in WANTED:
+        return "wrong_type", {"wanted": WANTED[kind], "value": shown(value)}
+    if kind == "literal_error":
+        return "not_a_choice", _not_a_choice(value, field, str(context.get("expected", "")))
+    if kind == "string_pattern_mismatch":
+        return "bad_text", {"value": shown(value), "help": field.help if field else ""}
+    if kind in LENGTHS:
+        code, limit = LENGTHS[kind]
+        return code, {"limit": context.get(limit)}
+    return kind, dict(context)
+
+
+def _not_a_choice(value: Any, field: FieldDeclaration | None, expected: str) -> dict[str, Any]:
+    choices = [choice for choice, _ in field.choices] if field and field.choices else [expected.strip("'")]
+    return {"value": shown(value), "legal": choices, **_nearest(value, choices)}
+
+
+def _nearest(name: Any, known: Iterable[str]) -> dict[str, Any]:
+    near = get_close_matches(str(name).lower()[:100], list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    return {"suggestion": near[0]} if near else {}
+
+
+def shown(value: Any) -> str:
+    """A refused value for a message: as JSON would write it, and short."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value) if abs(value) < 10**18 else f"about 10^{floor(log10(abs(value)))}"
+        case float():
+            return f"{value:g}"
+        case str():
+            return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}…"'
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return type(value).__name__
