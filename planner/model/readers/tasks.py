@@ -21,14 +21,19 @@ _ENDINGS: tuple[tuple[str, Task], ...] = (
 def task_of(config: Config, asked: str | None, usual: Task) -> Task:
     """The task asked for, else the one that `architectures` names, else the `usual` one of the family."""
     if asked is not None:
-        for task in TASKS:
-            if asked == task:
-                return task
-        raise ModelError(f"The task “{asked}” is not known; it must be one of {', '.join(TASKS)}.")
+        return known_task(asked)
     architecture = architecture_of(config)
     if architecture.endswith("ForConditionalGeneration"):
         return usual
     return next((task for ending, task in _ENDINGS if architecture.endswith(ending)), usual)
+
+
+def known_task(name: str) -> Task:
+    """`name` as a task, or an error that lists them."""
+    for task in TASKS:
+        if name == task:
+            return task
+    raise ModelError(f"The task “{name}” is not known; it must be one of {', '.join(TASKS)}.")
 
 
 def architecture_of(config: Config) -> str:
