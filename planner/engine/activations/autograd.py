@@ -1,0 +1,191 @@
+"""PyTorch's autograd engine on symbolic tensors: what is saved, when gradients exist, when both die.
+
+Source: torch 2.13, `torch/csrc/autograd/engine.cpp` (`Engine::evaluate_function`, `validate_outputs`),
+`input_buffer.cpp` (`InputBuffer::accumulate`) and `functions/accumulate_grad.h`.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from planner.engine.activations.tape import Dims, Tape, Tensor
+
+Gradients: TypeAlias = list[Tensor | None]
+Backward: TypeAlias = Callable[[Tape, Gradients, Sequence[Tensor], Sequence[bool]], Gradients]
+"""(tape, gradients of the outputs, saved tensors, which inputs need a gradient) -> gradients of the inputs."""
+
+FIRST = 1 << 62
+"""Accumulation into a parameter runs as soon as it is ready, before any other node."""
+
+
+class Edge(NamedTuple):
+    """Where the gradient of one input goes, and the shape and dtype it must have there."""
+
+    node: "Node | Accumulate | None"
+    output_index: int
+    dims: Dims
+    dtype: str
+
+
+@dataclass(slots=True, eq=False)
+class Accumulate:
+    """The leaf of the graph that adds to `parameter.grad`."""
+
+    parameter: Tensor
+    kind: str = "gradient"
+    sequence: int = FIRST
+    edges: tuple[Edge, ...] = ()
+    outputs: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One differentiable operator of the forward pass."""
+
+    name: str
+    sequence: int
+    edges: tuple[Edge, ...]
+    backward: Backward
+    saved: list[Tensor]
+    modules: tuple[str, ...]
+    source: str
+    slot: str
+    outputs: int = 1
+
+
+@dataclass(slots=True)
+class _Buffers:
+    """Gradients that wait for a node until all of them have come."""
+
+    waiting: dict["Node | Accumulate", Gradients] = field(default_factory=dict)
+
+    def add(self, tape: Tape, edge: Edge, gradient: Tensor) -> None:
+        assert edge.node is not None
+        slots = self.waiting.setdefault(edge.node, [None] * edge.node.outputs)
+        held = slots[edge.output_index]
+        if held is None:
+            slots[edge.output_index] = gradient
+        elif held.is_only_owner():
+            tape.tick("sum of gradients, in place")
+        else:
+            slots[edge.output_index] = tape.new(held.dims, held.dtype, "sum of gradients")
+            tape.tick("sum of gradients")
+
+
+def record(
+    tape: Tape,
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    backward: Backward,
+    saved: Sequence[Tensor] = (),
+    *,
+    always: bool = False,
+) -> None:
+    """Makes `outputs` differentiable in `inputs`, keeping `saved` until the node has run backward.
+
+    `always`: the operator owns trainable weights, so it is differentiable whatever its inputs are.
+    """
+    if not (tape.grad_enabled and (always or any(source.requires_grad for source in inputs))):
+        return
+    edges = tuple(Edge(source.node, source.output_index, source.dims, source.dtype) for source in inputs)
+    kept = [tensor.handle() for tensor in saved]
+    for tensor in kept:
+        tensor.storage.record.saved = True
+    node = Node(
+        name, tape.next_sequence(), edges, backward, kept, tape.module_path(), tape.source, tape.slot, len(outputs)
+    )
+    for index, output in enumerate(outputs):
+        output.node, output.output_index = node, index
+
+
+def run_backward(tape: Tape, root: Tensor, gradient: Tensor) -> None:
+    """Runs the graph behind `root`, latest node first, as the engine's one thread per device does."""
+    assert root.node is not None
+    waiting_for = _dependencies(root.node)
+    buffers = _Buffers()
+    buffers.waiting[root.node] = [None] * root.node.outputs
+    buffers.waiting[root.node][root.output_index] = gradient
+    del gradient
+    ready: list[tuple[int, int, Node | Accumulate]] = [(-root.node.sequence, 0, root.node)]
+    order = 0
+    while ready:
+        node = heapq.heappop(ready)[2]
+        if isinstance(node, Accumulate):
+            _accumulate(tape, node, buffers)
+            continue
+        with tape.within(node.modules, node.source, node.slot):
+            gradients = _call(tape, node, buffers)
+            node.saved.clear()
+            node.backward = _spent
+            for edge in node.edges:
+                result = gradients.pop(0)
+                if edge.node is None:
+                    continue
+                if result is not None:
+                    buffers.add(tape, edge, result)
+                del result
+                waiting_for[edge.node] -= 1
+                if not waiting_for[edge.node]:
+                    order += 1
+                    heapq.heappush(ready, (-edge.node.sequence, order, edge.node))
+
+
+def _spent(tape: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+    raise RuntimeError("a node of the graph runs backward once")
+
+
+def same_size(one: Dims, other: Dims) -> bool:
+    """Whether two shapes hold the same dimensions, in whatever order; ones do not count."""
+    return one == other or _canonical(one) == _canonical(other)
+
+
+def _canonical(dims: Dims) -> list[str]:
+    return sorted(str(dim) for dim in dims if dim != 1)
+
+
+def _dependencies(root: Node | Accumulate) -> dict[Node | Accumulate, int]:
+    counts: dict[Node | Accumulate, int] = {}
+    stack, seen = [root], {root}
+    while stack:
+        for edge in stack.pop().edges:
+            if edge.node is not None:
+                counts[edge.node] = counts.get(edge.node, 0) + 1
+                if edge.node not in seen:
+                    seen.add(edge.node)
+                    stack.append(edge.node)
+    return counts
+
+
+def _call(tape: Tape, node: Node, buffers: _Buffers) -> Gradients:
+    """Runs one node; what it returns is brought to each input's shape and dtype, as `validate_outputs` does."""
+    incoming = buffers.waiting.pop(node, [None] * node.outputs)
+    if all(gradient is None for gradient in incoming):
+        return [None] * len(node.edges)
+    needs = [edge.node is not None for edge in node.edges]
+    outgoing = node.backward(tape, incoming, node.saved, needs)
+    for index, edge in enumerate(node.edges):
+        result = outgoing[index]
+        if result is None or not needs[index]:
+            continue
+        if not same_size(result.dims, edge.dims):
+            outgoing[index] = result = tape.new(edge.dims, result.dtype, f"gradient of {node.name}, summed")
+            tape.tick(f"{node.name} backward, sum")
+        if result.dtype != edge.dtype:
+            outgoing[index] = tape.new(edge.dims, edge.dtype, f"gradient of {node.name}, cast")
+            tape.tick(f"{node.name} backward, cast")
+        del result
+    return outgoing
+
+
+def _accumulate(tape: Tape, leaf: Accumulate, buffers: _Buffers) -> None:
+    """Takes over a gradient that nobody else holds; copies or adds otherwise."""
+    gradient = buffers.waiting.pop(leaf)[0]
+    if gradient is None:
+        return
+    if leaf.parameter.grad is not None:
+        tape.tick("gradient added in place")
+        return
+    gradient.storage.record.kind = gradient.storage.record.kind or leaf.kind
+    leaf.parameter.grad = gradient.handle(leaf.parameter.dims)

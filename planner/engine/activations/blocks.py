@@ -1,0 +1,178 @@
+"""Building blocks as Hugging Face transformers writes them: linear layers, norms, rotary embedding, MLP."""
+
+from dataclasses import dataclass, field
+
+from planner.engine.activations import ops
+from planner.engine.activations.recipe import LayerShape, Recipe
+from planner.engine.activations.tape import Dims, Tape, Tensor
+
+LLAMA = "transformers 5.24, models/llama/modeling_llama.py"
+PEFT = "peft 0.21, tuners/lora/layer.py: Linear.forward"
+
+ATTENTION_LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+@dataclass(slots=True)
+class Linear:
+    """A linear layer, with its adapter where there is one. `inputs` and `outputs` are the weight's dimensions."""
+
+    role: str
+    inputs: Dims
+    outputs: Dims
+    weight: Tensor
+    bias: Tensor | None = None
+    adapter: "tuple[Tensor, Tensor] | None" = None
+    adapter_dropout: bool = False
+
+
+@dataclass(slots=True)
+class LayerWeights:
+    """The weights of one recorded layer."""
+
+    linears: dict[str, Linear]
+    norms: dict[str, Tensor] = field(default_factory=dict)
+
+
+def layer_dims(shape: LayerShape, name: str) -> str:
+    """The symbol of a dimension that may differ between kinds of layer."""
+    return f"{shape.name}{name}"
+
+
+def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
+    """Allocates the (uncounted) weights of one layer."""
+    heads, kv_heads, head_dim = (layer_dims(shape, name) for name in ("heads", "kv heads", "head dim"))
+    hidden, ffn = ("hidden",), (layer_dims(shape, "ffn"),)
+    query, key = (heads, head_dim), (kv_heads, head_dim)
+    plan: list[tuple[str, Dims, Dims, bool]] = [
+        ("q_proj", hidden, query, shape.qkv_bias),
+        ("k_proj", hidden, key, shape.qkv_bias),
+        ("v_proj", hidden, key, shape.qkv_bias),
+        ("o_proj", query, hidden, shape.output_bias),
+        *([("gate_proj", hidden, ffn, shape.mlp_bias)] if shape.gated else []),
+        ("up_proj", hidden, ffn, shape.mlp_bias),
+        ("down_proj", ffn, hidden, shape.mlp_bias),
+    ]
+    full = recipe.lora is None
+    norms = {name: t.parameter(hidden, recipe.weight_dtype, trainable=full) for name in ("input", "post_attention")}
+    if shape.qk_norm:
+        norms |= {name: t.parameter((head_dim,), recipe.weight_dtype, trainable=full) for name in ("q", "k")}
+    return LayerWeights({role: make_linear(t, recipe, role, i, o, bias) for role, i, o, bias in plan}, norms)
+
+
+def make_linear(t: Tape, recipe: Recipe, role: str, inputs: Dims, outputs: Dims, has_bias: bool) -> Linear:
+    full = recipe.lora is None
+    weight = t.parameter((*outputs, *inputs), recipe.weight_dtype, trainable=full)
+    bias = t.parameter(outputs, recipe.weight_dtype, trainable=full) if has_bias else None
+    layer = Linear(role, inputs, outputs, weight, bias)
+    if recipe.lora is not None and role in recipe.lora.targets:
+        layer.adapter = (
+            t.parameter(("rank", *inputs), recipe.lora.dtype, trainable=True),
+            t.parameter((*outputs, "rank"), recipe.lora.dtype, trainable=True),
+        )
+        layer.adapter_dropout = recipe.lora.dropout
+    return layer
+
+
+def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
+    """`nn.Linear`, or peft's LoRA layer around it."""
+    with t.module(layer.role):
+        result = _plain(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
+        if layer.adapter is None:
+            return result
+        dtype = result.dtype
+        a, b = layer.adapter
+        with t.module("lora", PEFT):
+            x = ops.to(t, x, a.dtype, "input cast to the adapter's dtype")
+            dropped = ops.dropout(t, x) if layer.adapter_dropout else x
+            low = _plain(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")
+            del dropped
+            high = _plain(t, b, None, low, ("rank",), layer.outputs, "lora_B output")
+            del low
+            scaled = ops.elementwise(t, high, "scaled adapter output")
+            del high
+            result = ops.add(t, result, scaled, "base plus adapter")
+            del scaled
+            return ops.to(t, result, dtype, "output in the model's dtype")
+
+
+def _plain(
+    t: Tape, weight: Tensor, bias: Tensor | None, x: Tensor, inputs: Dims, outputs: Dims, label: str = "output"
+) -> Tensor:
+    """`F.linear`: casts under autocast, then a matrix product over flattened tokens."""
+    tokens = x.dims[: len(x.dims) - len(inputs)]
+    if t.autocast:
+        x = ops.to(t, x, t.autocast, "input cast by autocast")
+        weight = cast_weight(t, weight)
+        bias = cast_weight(t, bias) if bias is not None else None
+    flat = ops.view(t, x)
+    transposed = ops.view(t, weight)
+    if bias is None:
+        product = ops.matmul(t, flat, transposed, (*tokens, *outputs), label)
+    else:
+        product = ops.addmm(t, bias, flat, transposed, (*tokens, *outputs), label)
+    return ops.view(t, product)
+
+
+def cast_weight(t: Tape, weight: Tensor) -> Tensor:
+    """Autocast's 16-bit copy of a weight; only trainable leaves are cached (torch `autocast_mode.cpp: cached_cast`)."""
+    assert t.autocast is not None
+    if weight.dtype == t.autocast:
+        return weight
+    cached = t.weight_copies.get(id(weight))
+    if cached is not None:
+        return cached
+    copy = t.new(weight.dims, t.autocast, "weight cast by autocast", "weight copy")
+    t.tick("weight cast by autocast")
+    if weight.requires_grad:
+        with t.with_grad():
+            ops.record_cast(t, weight, copy)
+        t.weight_copies[id(weight)] = copy
+    return copy
+
+
+def rms_norm(t: Tape, weight: Tensor, hidden_states: Tensor, name: str) -> Tensor:
+    """`LlamaRMSNorm.forward`."""
+    with t.module(name, f"{LLAMA}: LlamaRMSNorm.forward"):
+        dtype = hidden_states.dtype
+        hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
+        variance = ops.mean(t, ops.square(t, hidden_states))
+        hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
+        return ops.mul(t, weight, ops.to(t, hidden_states, dtype, "normalised, cast back"), "output")
+
+
+def rotary_tables(t: Tape, head_dim: str, dtype: str) -> tuple[Tensor, Tensor]:
+    """`LlamaRotaryEmbedding.forward`: cosines and sines, shared by all layers."""
+    with t.module("rotary_emb", f"{LLAMA}: LlamaRotaryEmbedding.forward"), t.no_grad():
+        angles = t.new((1, "sequence", head_dim), "fp32", "angles")
+        t.tick("angles")
+        cos = ops.elementwise(t, ops.elementwise(t, angles, "cos"), "scaled cos")
+        sin = ops.elementwise(t, ops.elementwise(t, angles, "sin"), "scaled sin")
+        return ops.to(t, cos, dtype, "cos"), ops.to(t, sin, dtype, "sin")
+
+
+def rotate(t: Tape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, half: str) -> tuple[Tensor, Tensor]:
+    """`apply_rotary_pos_emb`."""
+    with t.module("rotary", f"{LLAMA}: apply_rotary_pos_emb"):
+        q_embed = ops.add(t, ops.mul(t, q, cos), ops.mul(t, ops.cat_halves(t, q, half), sin), "rotated q")
+        k_embed = ops.add(t, ops.mul(t, k, cos), ops.mul(t, ops.cat_halves(t, k, half), sin), "rotated k")
+        return q_embed, k_embed
+
+
+def mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor:
+    """`LlamaMLP.forward`, or the plain two-layer form."""
+    with t.module("mlp", f"{LLAMA}: LlamaMLP.forward"):
+        linears = weights.linears
+        if not shape.gated:
+            return linear(
+                t, linears["down_proj"], ops.activation(t, linear(t, linears["up_proj"], x), shape.activation)
+            )
+        return linear(
+            t,
+            linears["down_proj"],
+            ops.mul(
+                t,
+                ops.activation(t, linear(t, linears["gate_proj"], x), shape.activation),
+                linear(t, linears["up_proj"], x),
+                "gated product",
+            ),
+        )

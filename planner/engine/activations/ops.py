@@ -1,0 +1,266 @@
+"""PyTorch's operators on symbolic tensors: what each allocates, saves for backward and makes in backward.
+
+Source: torch 2.13, `tools/autograd/derivatives.yaml` and `torch/csrc/autograd/FunctionsManual.cpp`, whose formulas
+the `_backward` functions follow temporary by temporary.
+"""
+
+from collections.abc import Sequence
+
+from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
+
+Saved = Sequence[Tensor]
+Needs = Sequence[bool]
+
+
+def _only(gradients: Gradients) -> Tensor:
+    gradient = gradients[0]
+    assert gradient is not None
+    return gradient
+
+
+def _make(t: Tape, like: Tensor | Dims, dtype: str, label: str) -> Tensor:
+    out = t.new(like.dims if isinstance(like, Tensor) else like, dtype, label)
+    t.tick(label)
+    return out
+
+
+def _pass_on(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    return [_only(gradients).handle() if need else None for need in needs]
+
+
+def view(t: Tape, x: Tensor, *dims: Dim) -> Tensor:
+    """Another shape of the same memory: view, transpose, expand, slice of a whole."""
+    out = x.handle(dims or None, view=True)
+    record(t, "view", [x], [out], _view_backward)
+    return out
+
+
+def _view_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    return [_only(gradients).handle(view=True)]
+
+
+def contiguous(t: Tape, x: Tensor, *dims: Dim, label: str = "contiguous copy") -> Tensor:
+    """A copy in another layout (`clone`); its gradient passes through unchanged."""
+    out = _make(t, dims or x.dims, x.dtype, label)
+    record(t, "clone", [x], [out], _pass_on)
+    return out
+
+
+def to(t: Tape, x: Tensor, dtype: str, label: str = "") -> Tensor:
+    """`x` in another dtype: itself where it already has it, else a copy."""
+    if x.dtype == dtype:
+        return x
+    out = _make(t, x, dtype, label or f"{dtype} copy")
+    record(t, "to", [x], [out], _pass_on)
+    return out
+
+
+def add(t: Tape, a: Tensor, b: Tensor, label: str = "sum") -> Tensor:
+    out = _make(t, a if len(a.dims) >= len(b.dims) else b, wider(a.dtype, b.dtype), label)
+    record(t, "add", [a, b], [out], _pass_on)
+    return out
+
+
+def wider(one: str, other: str) -> str:
+    return "fp32" if "fp32" in (one, other) else one
+
+
+def elementwise(t: Tape, x: Tensor, label: str) -> Tensor:
+    """An operator that keeps nothing and makes one tensor in backward (scaling, negation)."""
+    out = _make(t, x, x.dtype, label)
+    record(t, label, [x], [out], _elementwise_backward)
+    return out
+
+
+def _elementwise_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = _only(gradients)
+    return [_make(t, gradient, gradient.dtype, "gradient")]
+
+
+def shift(t: Tape, x: Tensor, label: str) -> Tensor:
+    """Addition of a constant: nothing is kept, the gradient passes through."""
+    out = _make(t, x, x.dtype, label)
+    record(t, label, [x], [out], _pass_on)
+    return out
+
+
+def mul(t: Tape, a: Tensor, b: Tensor, label: str = "product") -> Tensor:
+    """Keeps each factor that the other one's gradient needs."""
+    out = _make(t, a if len(a.dims) >= len(b.dims) else b, wider(a.dtype, b.dtype), label)
+    keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
+    record(t, "mul", [a, b], [out], _mul_backward, keep)
+    return out
+
+
+def _mul_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = _only(gradients)
+    dtype = wider(gradient.dtype, saved[0].dtype)
+    return [_make(t, gradient, dtype, "gradient of product") if need else None for need in needs]
+
+
+def square(t: Tape, x: Tensor) -> Tensor:
+    """`x.pow(2)`; backward is `grad * (2 * x.pow(1))`, three tensors at once."""
+    out = _make(t, x, x.dtype, "square")
+    record(t, "pow", [x], [out], _square_backward, [x])
+    return out
+
+
+def _square_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    x = saved[0]
+    power = _make(t, x, x.dtype, "x ** 1")
+    scaled = _make(t, x, x.dtype, "2 * x")
+    gradient = _make(t, x, x.dtype, "gradient of square")
+    del power, scaled
+    return [gradient]
+
+
+def mean(t: Tape, x: Tensor) -> Tensor:
+    """Mean over the last dimension, kept as 1; backward spreads it out again."""
+    out = _make(t, (*x.dims[:-1], 1), x.dtype, "mean")
+    record(t, "mean", [x], [out], _spread(x.dims))
+    return out
+
+
+def _spread(dims: Dims):  # type: ignore[no-untyped-def]
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        return [_make(t, dims, _only(gradients).dtype, "gradient of mean")]
+
+    return backward
+
+
+def rsqrt(t: Tape, x: Tensor) -> Tensor:
+    out = _make(t, x, x.dtype, "rsqrt")
+    record(t, "rsqrt", [x], [out], _rsqrt_backward, [out])
+    return out
+
+
+def _rsqrt_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = _only(gradients)
+    scaled = _make(t, gradient, gradient.dtype, "-0.5 * grad")
+    cube = _make(t, gradient, gradient.dtype, "rsqrt ** 3")
+    out = _make(t, gradient, gradient.dtype, "gradient of rsqrt")
+    del scaled, cube
+    return [out]
+
+
+def activation(t: Tape, x: Tensor, name: str) -> Tensor:
+    """SiLU, GELU: keep the input. ReLU keeps the output."""
+    out = _make(t, x, x.dtype, name)
+    record(t, name, [x], [out], _activation_backward, [out if name == "relu" else x])
+    return out
+
+
+def _activation_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = _only(gradients)
+    return [_make(t, gradient, gradient.dtype, "gradient of activation")]
+
+
+def dropout(t: Tape, x: Tensor) -> Tensor:
+    """`native_dropout`: output and a one-byte mask, of which the mask is kept."""
+    out = t.new(x.dims, x.dtype, "dropped")
+    mask = t.new(x.dims, "bool", "dropout mask")
+    t.tick("dropout")
+    record(t, "dropout", [x], [out], _elementwise_backward, [mask])
+    return out
+
+
+def softmax(t: Tape, x: Tensor, dtype: str = "fp32") -> Tensor:
+    """Softmax over the last dimension in `dtype`; keeps its output."""
+    out = _make(t, x, dtype, "softmax")
+    record(t, "softmax", [x], [out], _softmax_backward, [out])
+    return out
+
+
+def _softmax_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    return [_make(t, saved[0], _only(gradients).dtype, "gradient of softmax")]
+
+
+def cat_halves(t: Tape, x: Tensor, half: Dim) -> Tensor:
+    """`rotate_half`: `cat((-x[d/2:], x[:d/2]))`. Backward gives zeros of the whole for each slice."""
+    first = _slice(t, x, half)
+    second = _slice(t, x, half)
+    out = _cat(t, elementwise(t, second, "negative half"), first, x.dims)
+    return out
+
+
+def _slice(t: Tape, x: Tensor, half: Dim) -> Tensor:
+    out = x.handle((*x.dims[:-1], half), view=True)
+    record(t, "slice", [x], [out], _slice_backward(x.dims))
+    return out
+
+
+def _slice_backward(dims: Dims):  # type: ignore[no-untyped-def]
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        return [_make(t, dims, _only(gradients).dtype, "gradient of slice")]
+
+    return backward
+
+
+def _cat(t: Tape, a: Tensor, b: Tensor, dims: Dims) -> Tensor:
+    out = _make(t, dims, a.dtype, "rotated half")
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gradient = _only(gradients)
+        return [gradient.handle((*dims[:-1], a_half), view=True) if need else None for need in needs]
+
+    a_half = a.dims[-1]
+    record(t, "cat", [a, b], [out], backward)
+    return out
+
+
+def matmul(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
+    """A product of two activations or of an activation and a weight; keeps what either gradient needs."""
+    out = _make(t, dims, a.dtype, label)
+    keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
+    record(t, "mm", [a, b], [out], _matmul_backward(a.dims, b.dims), keep)
+    return out
+
+
+def _matmul_backward(a_dims: Dims, b_dims: Dims):  # type: ignore[no-untyped-def]
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gradient = _only(gradients)
+        first = _make(t, a_dims, gradient.dtype, "gradient of input") if needs[0] else None
+        second = _make(t, b_dims, gradient.dtype, "gradient of weight") if needs[1] else None
+        return [first, second]
+
+    return backward
+
+
+def embedding(t: Tape, weight: Tensor, dims: Dims, indices: Tensor) -> Tensor:
+    """Rows of the table; its gradient is dense, the size of the whole table."""
+    out = _make(t, dims, weight.dtype, "embedding")
+    record(t, "embedding", [weight], [out], _table_backward(weight.dims), [indices])
+    return out
+
+
+def _table_backward(dims: Dims):  # type: ignore[no-untyped-def]
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        return [_make(t, dims, _only(gradients).dtype, "gradient of table")]
+
+    return backward
+
+
+def addmm(t: Tape, bias: Tensor, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
+    """`bias + a @ b`; the bias's gradient is the incoming one, which the engine then sums."""
+    out = _make(t, dims, a.dtype, label)
+    keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
+    products = _matmul_backward(a.dims, b.dims)
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        return [_only(gradients).handle() if needs[0] else None, *products(t, gradients, saved, needs[1:])]
+
+    record(t, "addmm", [bias, a, b], [out], backward, keep)
+    return out
+
+
+def record_cast(t: Tape, source: Tensor, copy: Tensor) -> None:
+    """Makes `copy`, a cast made elsewhere, differentiable in `source`."""
+    record(t, "to", [source], [copy], _pass_on)
+
+
+def repeat(t: Tape, x: Tensor, dims: Dims, label: str) -> Tensor:
+    """`expand` and copy; backward sums the copies' gradients back to the original shape."""
+    out = _make(t, dims, x.dtype, label)
+    record(t, "repeat", [x], [out], _pass_on)
+    return out

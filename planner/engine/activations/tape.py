@@ -1,0 +1,198 @@
+"""Symbolic tensors and the tape that records when each of them is alive.
+
+A symbolic tensor has a shape of named dimensions and a dtype, and no data. Its storage lives exactly as long as
+something refers to it, as in PyTorch: a Python name of the forward pass, a node of the graph that saved it, a
+gradient buffer. CPython counts those references for us. After every operator the tape takes one *instant*: the
+operator's outputs exist and its inputs have not died yet, which is when an allocator's high-water mark is read.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.engine.activations.autograd import Accumulate, Node
+
+Dim = str | int
+"""A named dimension such as `hidden`, or a plain number."""
+Dims = tuple[Dim, ...]
+
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "bool": 1, "int64": 8, "int32": 4}
+
+
+@dataclass(slots=True)
+class Record:
+    """The life of one storage: alive at the instants `birth <= t < death`."""
+
+    label: str
+    dims: Dims
+    itemsize: int
+    slot: str
+    """Which layer made it, such as `decoder/middle`; empty outside the repeated layers."""
+    in_backward: bool
+    source: str
+    birth: int
+    death: int | None = None
+    saved: bool = False
+    kind: str = ""
+    """`gradient`, `kv cache` or `weight copy` where it is one of these."""
+
+
+@dataclass(slots=True, frozen=True)
+class Instant:
+    """One operator's high-water mark."""
+
+    label: str
+    slot: str
+    moment: str
+
+
+class Storage:
+    """A block of memory; it reports its own death to the record."""
+
+    __slots__ = ("record", "tape")
+
+    def __init__(self, tape: "Tape | None", record: Record) -> None:
+        self.tape = tape
+        self.record = record
+
+    def __del__(self) -> None:
+        if self.tape is not None:
+            self.record.death = self.tape.now
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """A handle on a storage. Views share one; `node` is what computes the gradient."""
+
+    storage: Storage
+    dims: Dims
+    dtype: str
+    node: "Node | Accumulate | None" = None
+    output_index: int = 0
+    is_view: bool = False
+    grad: "Tensor | None" = None
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.node is not None
+
+    def handle(self, dims: Dims | None = None, *, view: bool = False) -> "Tensor":
+        """Another tensor on the same storage, outside the graph."""
+        return Tensor(self.storage, self.dims if dims is None else dims, self.dtype, None, 0, view or self.is_view)
+
+    def is_only_owner(self) -> bool:
+        """Whether no other tensor refers to the storage (one reference is ours, one is the call's)."""
+        return not self.is_view and sys.getrefcount(self.storage) <= 2
+
+
+@dataclass(slots=True)
+class Tape:
+    """The recording of one step."""
+
+    records: list[Record] = field(default_factory=list)
+    instants: list[Instant] = field(default_factory=list)
+    grad_enabled: bool = True
+    slot: str = ""
+    moment: str = "forward"
+    source: str = ""
+    in_backward: bool = False
+    autocast: str | None = None
+    """The 16-bit dtype of an autocast region, or None outside one."""
+    autocast_of_forward: str | None = None
+    """What the forward pass ran under; recomputation runs under it again."""
+    weight_copies: dict[int, Tensor] = field(default_factory=dict)
+    """Autocast's cache of cast weights; it holds them until the region ends."""
+    _modules: list[str] = field(default_factory=list)
+    _sequence: int = 0
+
+    @property
+    def now(self) -> int:
+        return len(self.instants)
+
+    def new(self, dims: Dims, dtype: str, label: str, kind: str = "") -> Tensor:
+        """A freshly allocated tensor."""
+        record = Record(
+            self._name(label), dims, BYTES[dtype], self.slot, self.in_backward, self.source, self.now, kind=kind
+        )
+        self.records.append(record)
+        return Tensor(Storage(self, record), dims, dtype)
+
+    def parameter(self, dims: Dims, dtype: str, *, trainable: bool) -> Tensor:
+        """A weight. Its own memory is counted outside the tape; its gradient is made on it."""
+        from planner.engine.activations.autograd import Accumulate
+
+        weight = Tensor(Storage(None, Record("", dims, BYTES[dtype], "", False, "", 0)), dims, dtype)
+        if trainable:
+            weight.node = Accumulate(weight)
+        return weight
+
+    def leaf(self, x: Tensor) -> Tensor:
+        """A detached tensor on the same storage that collects a gradient of its own."""
+        from planner.engine.activations.autograd import Accumulate
+
+        leaf = x.handle()
+        leaf.node = Accumulate(leaf, kind="")
+        return leaf
+
+    def tick(self, label: str) -> None:
+        """The operator `label` has made its outputs."""
+        self.instants.append(Instant(self._name(label), self.slot, self.moment))
+
+    def next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    @contextmanager
+    def module(self, name: str, source: str | None = None) -> Iterator[None]:
+        """Operators inside belong to the module `name`, whose code is at `source`."""
+        outer = self.source
+        self._modules.append(name)
+        self.source = source or outer
+        try:
+            yield
+        finally:
+            self._modules.pop()
+            self.source = outer
+
+    @contextmanager
+    def no_grad(self) -> Iterator[None]:
+        outer, self.grad_enabled = self.grad_enabled, False
+        try:
+            yield
+        finally:
+            self.grad_enabled = outer
+
+    @contextmanager
+    def with_grad(self) -> Iterator[None]:
+        outer, self.grad_enabled = self.grad_enabled, True
+        try:
+            yield
+        finally:
+            self.grad_enabled = outer
+
+    @contextmanager
+    def layer(self, slot: str) -> Iterator[None]:
+        outer, self.slot = self.slot, slot
+        try:
+            yield
+        finally:
+            self.slot = outer
+
+    def module_path(self) -> tuple[str, ...]:
+        return tuple(self._modules)
+
+    @contextmanager
+    def within(self, modules: Sequence[str], source: str, slot: str) -> Iterator[None]:
+        """The place where a node of the graph was made, for what its backward allocates."""
+        outer = (self._modules, self.source, self.slot)
+        self._modules, self.source, self.slot = list(modules), source, slot
+        try:
+            yield
+        finally:
+            self._modules, self.source, self.slot = outer
+
+    def _name(self, label: str) -> str:
+        return f"{'.'.join(self._modules)}: {label}" if self._modules else label
