@@ -1,23 +1,19 @@
 """Plan → ChartSpec: the numbers and texts of the lifecycle chart. No pixels here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
+from planner.chart.names import COMPONENT_NAMES, PHASE_LABELS, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.chart.numbers import axis_ticks, size_text
 from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS
 from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment
 from planner.chart.text import one_line
 from planner.engine.plan import PHASES, PhaseName, PhasePlan, Plan, Verdict
 from planner.engine.term import COMPONENTS
+from planner.hardware import ChosenGpu
 from planner.units import GIB, SizeUnit
-
-if TYPE_CHECKING:
-    from planner.hardware import ChosenGpu
 
 LIFECYCLE_TITLE = "Peak VRAM per GPU by lifecycle phase"
 
-_VENDOR_PREFIXES = ("NVIDIA ", "AMD ", "Intel ", "GeForce ", "Tesla ", "Radeon ", "Instinct ")
 _ROOM_ABOVE_CHIP = 1.24  # bar ÷ axis when a total and a chip stand above the tallest bar
 _ROOM_ABOVE_TOTAL = 1.12
 _ROOM_ABOVE_LINE = 1.08
@@ -26,7 +22,7 @@ _ROOM_ABOVE_LINE = 1.08
 def lifecycle_chart(
     plan: Plan,
     *,
-    gpus: Sequence["ChosenGpu"],
+    gpus: Sequence[ChosenGpu],
     judge: str,
     title: str = LIFECYCLE_TITLE,
     subtitle: str | None = None,
@@ -57,20 +53,14 @@ def lifecycle_chart(
     )
 
 
-def short_gpu_name(name: str) -> str:
-    """A GPU's name without its maker, as it stands beside a capacity line: `NVIDIA L40S` is `L40S`."""
-    short = one_line(name)
-    for prefix in _VENDOR_PREFIXES:
-        short = short.removeprefix(prefix)
-    return short or one_line(name)
-
-
 def _bar(name: PhaseName, phase: PhasePlan, judge: str, caption: str, unit: SizeUnit) -> Bar:
     total = phase.peak.process_bytes
     verdict = phase.verdicts.get(judge)
     return Bar(
         phase=name,
         name=PHASE_NAMES[name],
+        label=PHASE_LABELS[name],
+        short_name=PHASE_SHORT_NAMES[name],
         caption=caption,
         segments=_segments(phase, unit),
         total_bytes=total,
@@ -118,13 +108,14 @@ def _verdict_text(verdict: Verdict, unit: SizeUnit) -> str:
     return f"{verdict.verdict}, {by} {'beyond' if beyond else 'free'}"
 
 
-def _capacity_lines(plan: Plan, gpus: Sequence["ChosenGpu"], judge: str, unit: SizeUnit) -> tuple[CapacityLine, ...]:
+def _capacity_lines(plan: Plan, gpus: Sequence[ChosenGpu], judge: str, unit: SizeUnit) -> tuple[CapacityLine, ...]:
     lines: dict[str, CapacityLine] = {}
     for gpu in gpus:
         capacity = _judged_capacity(plan, gpu.id) or gpu.capacities.usable_bytes
         if capacity is not None:
-            label = f"{short_gpu_name(gpu.name)} · {size_text(capacity, unit)} {unit}"
-            lines[gpu.id] = CapacityLine(gpu.id, label, capacity, gpu.id == judge, one_line(gpu.capacities.note or ""))
+            size = f"{size_text(capacity, unit)} {unit}"
+            note = one_line(gpu.capacities.note)
+            lines[gpu.id] = CapacityLine(gpu.id, one_line(gpu.label), size, capacity, gpu.id == judge, note)
     return tuple(sorted(lines.values(), key=lambda line: line.capacity_bytes))
 
 
@@ -158,5 +149,5 @@ def _legend(bars: Sequence[Bar]) -> tuple[LegendEntry, ...]:
 
 
 def _default_subtitle(plan: Plan, capacities: Iterable[CapacityLine]) -> str:
-    judged = [f"judged against {line.label}" for line in capacities if line.judge]
+    judged = [f"judged against {line.name} ({line.size_label} usable)" for line in capacities if line.judge]
     return " · ".join([plan.name, *judged])

@@ -22,3 +22,15 @@ PHASE_NAMES: dict[PhaseName, str] = {
     "evaluation": "Evaluation",
     "serving": "Serving",
 }
+
+PHASE_LABELS: dict[PhaseName, str] = {**PHASE_NAMES, "preprocessing": "Data pre\u00adprocessing"}
+"""The same under bars, with a soft hyphen where a narrow column may break them."""
+
+PHASE_SHORT_NAMES: dict[PhaseName, str] = {
+    "design": "Design",
+    "preprocessing": "Data",
+    "training": "Train",
+    "fine_tuning": "Tune",
+    "evaluation": "Eval",
+    "serving": "Serve",
+}

@@ -31,6 +31,18 @@ COMPONENT_PATTERNS: dict[Component, Pattern] = {
     "overhead": "solid",
 }
 
+PATTERN_LINES: dict[Pattern, tuple[tuple[float, float], ...]] = {
+    "solid": (),
+    "diagonal": ((7, 45),),
+    "dense_diagonal": ((4, 45),),
+    "back_diagonal": ((7, 135),),
+    "horizontal": ((6, 0),),
+    "vertical": ((6, 90),),
+    "cross": ((8, 45), (8, 135)),
+    "grid": ((7, 0), (7, 90)),
+}
+"""Each pattern's families of lines: how far apart in pixels, and at which angle in degrees."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChartPalette:

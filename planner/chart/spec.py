@@ -47,6 +47,10 @@ class Bar:
 
     phase: PhaseName
     name: str
+    label: str
+    """The name with soft hyphens where `planner.chart.text.wrap` may break it."""
+    short_name: str
+    """One word, for a narrow column."""
     caption: str
     """A second line under the name, such as `QLoRA` or `32 × 8k`; may be empty."""
     segments: tuple[Segment, ...]
@@ -87,12 +91,19 @@ class CapacityLine:
 
     gpu: str
     """The catalogue id, as in `Plan.phases[...].verdicts`."""
-    label: str
-    """Such as `L40S · 44.4 GiB`."""
+    name: str
+    """Short, such as `L40S`."""
+    size_label: str
+    """Such as `44.4 GiB`."""
     capacity_bytes: int
     judge: bool
     note: str = ""
     """Where the figure is not measured: how it was arrived at."""
+
+    @property
+    def label(self) -> str:
+        """Such as `L40S · 44.4 GiB`."""
+        return f"{self.name} · {self.size_label}"
 
 
 @dataclass(frozen=True, slots=True)

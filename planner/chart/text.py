@@ -8,6 +8,7 @@ Measure: TypeAlias = Callable[[str, float, bool], float]
 """The width in pixels of a text at a font size in pixels, bold or not."""
 
 ELLIPSIS = "…"
+SOFT_HYPHEN = "\u00ad"
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
@@ -32,20 +33,50 @@ def elide(text: str, width: float, size: float, bold: bool, measure: Measure) ->
 
 
 def wrap(text: str, width: float, lines: int, size: float, bold: bool, measure: Measure) -> tuple[str, ...]:
-    """`text` in at most `lines` lines not wider than `width`, broken at spaces; what is left over is elided."""
+    """`text` in at most `lines` lines not wider than `width`; what does not fit the last one is elided.
+
+    Lines break at spaces, after `-`, `/` and `_`, at soft hyphens, and between characters of scripts without spaces;
+    a word wider than a whole line breaks anywhere.
+    """
+    return _wrapped(text, width, lines, size, bold, measure)[0]
+
+
+def wraps_whole(text: str, width: float, lines: int, size: float, bold: bool, measure: Measure) -> bool:
+    """Whether `wrap` shows all of `text`, with its words whole."""
+    return _wrapped(text, width, lines, size, bold, measure)[1]
+
+
+def _wrapped(
+    text: str, width: float, lines: int, size: float, bold: bool, measure: Measure
+) -> tuple[tuple[str, ...], bool]:
     result: list[str] = []
-    words = text.split()
-    while words and len(result) < lines - 1:
-        taken = 1
-        while taken < len(words) and measure(" ".join(words[: taken + 1]), size, bold) <= width:
-            taken += 1
-        if taken == 1 and measure(words[0], size, bold) > width:
+    rest, whole = text.strip(), True
+    while rest and len(result) < lines - 1 and measure(_plain(rest), size, bold) > width:
+        fitting = [at for at in range(1, len(rest)) if measure(_line(rest[:at]), size, bold) <= width]
+        breaks = [at for at in fitting if _may_break(rest, at)]
+        at = breaks[-1] if breaks else len(_beginning(rest, fitting[-1])) if fitting else 0
+        if at == 0:
             break
-        result.append(" ".join(words[:taken]))
-        words = words[taken:]
-    if words:
-        result.append(elide(" ".join(words), width, size, bold, measure))
-    return tuple(line for line in result if line)
+        whole = whole and bool(breaks)
+        result.append(_line(rest[:at]))
+        rest = rest[at:].strip()
+    last = elide(_plain(rest), width, size, bold, measure)
+    return tuple(line for line in (*result, last) if line), whole and last == _plain(rest)
+
+
+def _plain(text: str) -> str:
+    return text.replace(SOFT_HYPHEN, "")
+
+
+def _line(beginning: str) -> str:
+    hyphen = "-" if beginning.endswith(SOFT_HYPHEN) else ""
+    return _plain(beginning).rstrip() + hyphen
+
+
+def _may_break(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at]
+    wide = unicodedata.east_asian_width(before) in "WF" or unicodedata.east_asian_width(after) in "WF"
+    return after == " " or before in f" -/_{SOFT_HYPHEN}" or (wide and len(_beginning(text, at)) == at)
 
 
 def _beginning(text: str, length: int) -> str:

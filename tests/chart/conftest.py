@@ -1,7 +1,6 @@
 """Hand-made plans and GPUs: the chart is tested apart from the engine that fills it in."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import pytest
 
@@ -9,30 +8,18 @@ from planner.chart.build import lifecycle_chart
 from planner.chart.spec import ChartSpec
 from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Verdict
 from planner.engine.term import Component
+from planner.hardware import Capacities, ChosenGpu
 from planner.units import GIB
-
-
-@dataclass(frozen=True)
-class Capacities:
-    usable_bytes: int | None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    id: str
-    name: str
-    capacities: Capacities
-
 
 PhaseMaker = Callable[..., PhasePlan]
 PlanMaker = Callable[..., Plan]
-GpuMaker = Callable[..., Gpu]
+GpuMaker = Callable[..., ChosenGpu]
 
 
-def make_gpu(name: str, usable_gib: float | None, gpu_id: str | None = None) -> Gpu:
+def make_gpu(label: str, usable_gib: float | None, gpu_id: str | None = None) -> ChosenGpu:
     usable = None if usable_gib is None else round(usable_gib * GIB)
-    return Gpu(gpu_id or name, name, Capacities(usable))
+    capacities = Capacities(usable, usable, usable, "custom" if usable else "unknown", "As entered.")
+    return ChosenGpu(gpu_id or label, f"NVIDIA {label}", label, None, capacities)
 
 
 def make_phase(
@@ -61,9 +48,9 @@ def make_plan(phases: Mapping[PhaseName, PhasePlan], name: str = "Llama 3 8B") -
 
 
 GPUS = (
-    make_gpu("NVIDIA H100 SXM", 79.1, "h100"),
-    make_gpu("NVIDIA L40S", 44.4, "l40s"),
-    make_gpu("GeForce RTX 4090", 23.5, "4090"),
+    make_gpu("H100", 79.1, "h100"),
+    make_gpu("L40S", 44.4, "l40s"),
+    make_gpu("RTX 4090", 23.5, "4090"),
 )
 
 

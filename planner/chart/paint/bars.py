@@ -1,0 +1,160 @@
+"""Paints the lifecycle chart: one stacked bar per phase against capacity lines."""
+
+from collections.abc import Iterable
+from math import floor
+
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter, QPen
+
+from planner.chart.geometry import Line, Rect, hatching
+from planner.chart.labels import Label
+from planner.chart.layout import BarShape, CapacityShape, ChartLayout, lay_out
+from planner.chart.paint.fonts import font, text_width
+from planner.chart.paint.style import ChartStyle
+from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS, PATTERN_LINES
+from planner.chart.spec import ChartSpec, Chip
+from planner.engine.term import Component
+
+_CAP_HEIGHT = 0.727  # of Inter, in font sizes
+_WHISKER_HALF = 5.0
+_THINNEST_WITH_GAP = 2.5
+
+
+def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | None = None) -> None:
+    """Draw `spec` into `rect`, in logical pixels: the same picture whatever the painter paints on."""
+    style = style or ChartStyle()
+    area = Rect(rect.x(), rect.y(), rect.width(), rect.height())
+    layout = lay_out(spec, area, text_width, style.sizes)
+    painter.save()
+    try:
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+        if not style.transparent:
+            painter.fillRect(rect, QColor(style.palette.background))
+        _paint_frame(painter, layout, style)
+        for shape in layout.bars:
+            _paint_bar(painter, shape, style)
+        for capacity in layout.capacities:
+            _paint_capacity(painter, capacity, style)
+        for shape in layout.bars:
+            _paint_above(painter, shape, style)
+    finally:
+        painter.restore()
+
+
+def _paint_frame(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> None:
+    _lines(painter, layout.grid, _pen(style.palette.grid, 1))
+    plot = layout.plot
+    _lines(painter, [Line(plot.x, plot.bottom, plot.right, plot.bottom)], _pen(style.palette.axis, 1))
+    for entry, swatch, label in layout.legend:
+        _fill(painter, swatch, entry.component, style)
+        _text(painter, label, style)
+    names = [label for shape in layout.bars for label in shape.names]
+    for label in (*layout.heading, *layout.ticks, *names, *layout.footnote):
+        _text(painter, label, style)
+    turned = layout.axis_label
+    painter.save()
+    painter.translate(turned.rect.centre_x, turned.rect.centre_y)
+    painter.rotate(-90)
+    half_width, half_height = turned.rect.width / 2, turned.rect.height / 2
+    around_zero = Rect(-half_width, -half_height, turned.rect.width, turned.rect.height)
+    _text(painter, Label(turned.text, around_zero, turned.size, role=turned.role), style)
+    painter.restore()
+
+
+def _paint_bar(painter: QPainter, shape: BarShape, style: ChartStyle) -> None:
+    for segment, rect in shape.segments:
+        _fill(painter, rect, segment.component, style)
+    gaps = [
+        Line(upper.x, lower.y, upper.right, lower.y)
+        for (_, lower), (_, upper) in zip(shape.segments, shape.segments[1:], strict=False)
+        if min(lower.height, upper.height) >= _THINNEST_WITH_GAP
+    ]
+    _lines(painter, gaps, _pen(style.palette.gap, 1))
+    if shape.overflow and shape.overflow.height > 0:
+        _lines(painter, hatching(shape.overflow, 7, 45), _pen(style.palette.hatch, 2.2))
+        painter.setPen(_pen(style.palette.hatch, 1.4))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(_qrect(shape.overflow))
+
+
+def _paint_capacity(painter: QPainter, shape: CapacityShape, style: ChartStyle) -> None:
+    judge = shape.label.line.judge
+    pen = _pen(style.palette.ink, 1.8 if judge else 1)
+    pen.setDashPattern([6 / pen.widthF(), 4 / pen.widthF()])
+    _lines(painter, shape.pieces, pen)
+    _lines(painter, [shape.label.leader], _pen(style.palette.ink if judge else style.palette.muted, 0.8))
+    _text(painter, shape.label.label, style)
+
+
+def _paint_above(painter: QPainter, shape: BarShape, style: ChartStyle) -> None:
+    limit = _pen(style.palette.hatch, 1.4)
+    limit.setDashPattern([2, 2])
+    _lines(painter, shape.limit, limit)
+    if shape.whisker:
+        x, high, low = shape.whisker.x1, shape.whisker.y1, shape.whisker.y2
+        ends = [Line(x - _WHISKER_HALF, y, x + _WHISKER_HALF, y) for y in (high, low)]
+        _lines(painter, [shape.whisker, *ends], _pen(style.palette.ink, 1.2))
+    for label in (shape.labels.total, *shape.labels.notes):
+        if label:
+            _text(painter, label, style)
+    if shape.labels.chip and shape.bar.chip:
+        _chip(painter, shape.labels.chip, shape.bar.chip, style)
+
+
+def _chip(painter: QPainter, label: Label, chip: Chip, style: ChartStyle) -> None:
+    background, ink = style.palette.chips[chip.kind]
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(background))
+    radius = label.rect.height / 2
+    painter.drawRoundedRect(_qrect(label.rect), radius, radius)
+    _text(painter, label, style, ink)
+
+
+def _fill(painter: QPainter, rect: Rect, component: Component, style: ChartStyle) -> None:
+    painter.fillRect(_snapped(painter, rect), QColor(COMPONENT_COLOURS[component]))
+    if style.patterns:
+        ink = QColor(style.palette.pattern_ink)
+        ink.setAlphaF(0.55)
+        for spacing, degrees in PATTERN_LINES[COMPONENT_PATTERNS[component]]:
+            painter.setPen(QPen(ink, 0.9, c=Qt.PenCapStyle.FlatCap))
+            painter.drawLines([_qline(line) for line in hatching(rect, spacing, degrees)])
+
+
+def _snapped(painter: QPainter, rect: Rect) -> QRectF:
+    """`rect` with its edges on whole device pixels where the picture has pixels, so that bars are crisp."""
+    device = painter.device()
+    if not isinstance(device, QImage):
+        return _qrect(rect)
+    ratio = device.devicePixelRatio()
+    left, top, right, bottom = (floor(at * ratio + 0.5) / ratio for at in (rect.x, rect.y, rect.right, rect.bottom))
+    return QRectF(left, top, right - left, bottom - top)
+
+
+def _text(painter: QPainter, label: Label, style: ChartStyle, colour: str | None = None) -> None:
+    """Text by its baseline: no rectangle of Qt's that could clip or move it."""
+    painter.setFont(font(label.size, label.bold))
+    painter.setPen(QColor(colour or getattr(style.palette, label.role)))
+    room = label.rect.width - text_width(label.text, label.size, label.bold)
+    x = label.rect.x + {"left": 0.0, "middle": room / 2, "right": room}[label.anchor]
+    painter.drawText(QPointF(x, label.rect.centre_y + label.size * _CAP_HEIGHT / 2), label.text)
+
+
+def _lines(painter: QPainter, lines: Iterable[Line], pen: QPen) -> None:
+    painter.setPen(pen)
+    for line in lines:
+        painter.drawLine(_qline(line))
+
+
+def _pen(colour: str, width: float) -> QPen:
+    pen = QPen(QColor(colour), width)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
+
+
+def _qline(line: Line) -> QLineF:
+    return QLineF(line.x1, line.y1, line.x2, line.y2)
+
+
+def _qrect(rect: Rect) -> QRectF:
+    return QRectF(rect.x, rect.y, rect.width, rect.height)

@@ -1,0 +1,134 @@
+"""A chart as a file or an image: PNG, SVG and PDF by the file's suffix, painted by the one painter."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRect, QRectF, QSize, QSizeF, Qt
+from PySide6.QtGui import QImage, QImageWriter, QPagedPaintDevice, QPageLayout, QPageSize, QPainter, QPdfWriter
+from PySide6.QtSvg import QSvgGenerator
+
+from planner import __version__
+from planner.chart.paint.application import painting_application
+from planner.chart.paint.bars import paint
+from planner.chart.paint.fonts import FAMILY
+from planner.chart.paint.style import ChartStyle
+from planner.chart.spec import ChartSpec
+from planner.chart.table import chart_description
+from planner.errors import PlannerError
+from planner.scenario.files import write_atomically
+
+CREATOR = f"VRAM Planner {__version__}"
+DPI = 96
+"""Logical pixels per inch everywhere. QSvgGenerator's own default of 72 draws text and geometry at odds."""
+
+_QT_FAMILY = f'font-family="{FAMILY}"'.encode()
+_SVG_FAMILIES = f"font-family=\"{FAMILY}, 'Noto Sans', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif\"".encode()
+# Without a generic family a viewer that lacks the font falls back to a serif.
+
+
+def export_chart(
+    spec: ChartSpec,
+    path: Path,
+    *,
+    width: int = 960,
+    height: int = 560,
+    scale: float = 2.0,
+    transparent: bool = False,
+    patterns: bool = False,
+) -> None:
+    """Write `spec` to `path` as PNG, SVG or PDF, as its suffix says; an existing file is replaced when all went well.
+
+    `width` and `height` are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel. Works without a
+    display. Raises `PlannerError` for another suffix and for a place that cannot be written.
+    """
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        known = ", ".join(_WRITERS)
+        raise PlannerError(f"A chart cannot be saved as “{path.name}”: choose a name that ends in {known}.")
+    style = ChartStyle(transparent=transparent, patterns=patterns)
+    write_atomically(path, writer(spec, QSize(width, height), scale, style))
+
+
+def chart_image(
+    spec: ChartSpec, *, width: int = 960, height: int = 560, scale: float = 2.0, style: ChartStyle | None = None
+) -> QImage:
+    """The chart as an image, for the clipboard and for PNG: `scale` device pixels per logical pixel."""
+    painting_application()
+    image = QImage(round(width * scale), round(height * scale), QImage.Format.Format_ARGB32_Premultiplied)
+    image.setDevicePixelRatio(scale)
+    dots_per_metre = round(DPI * scale / 0.0254)
+    image.setDotsPerMeterX(dots_per_metre)
+    image.setDotsPerMeterY(dots_per_metre)
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
+    try:
+        paint(painter, QRectF(0, 0, width, height), spec, style)
+    finally:
+        painter.end()
+    image.setText("Title", spec.title)
+    image.setText("Description", chart_description(spec))
+    image.setText("Software", CREATOR)
+    return image
+
+
+def _png(spec: ChartSpec, size: QSize, scale: float, style: ChartStyle) -> bytes:
+    image = chart_image(spec, width=size.width(), height=size.height(), scale=scale, style=style)
+    buffer = _buffer()
+    if not QImageWriter(buffer, QByteArray(b"png")).write(image):
+        raise PlannerError(
+            f"A picture of {image.width()} × {image.height()} pixels cannot be made: choose a smaller one."
+        )
+    return _content(buffer)
+
+
+def _svg(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> bytes:
+    painting_application()
+    buffer = _buffer()
+    generator = QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    generator.setResolution(DPI)
+    generator.setSize(size)
+    generator.setViewBox(QRect(0, 0, size.width(), size.height()))
+    generator.setTitle(spec.title)
+    generator.setDescription(chart_description(spec))
+    painter = QPainter(generator)
+    try:
+        paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
+    finally:
+        painter.end()
+    return _content(buffer).replace(_QT_FAMILY, _SVG_FAMILIES)
+
+
+def _pdf(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> bytes:
+    painting_application()
+    buffer = _buffer()
+    writer = QPdfWriter(buffer)
+    writer.setResolution(DPI)
+    writer.setPdfVersion(QPagedPaintDevice.PdfVersion.PdfVersion_1_6)
+    page = QPageSize(QSizeF(size.width() * 72 / DPI, size.height() * 72 / DPI), QPageSize.Unit.Point)
+    writer.setPageLayout(QPageLayout(page, QPageLayout.Orientation.Portrait, QMarginsF()))
+    writer.setTitle(spec.title)
+    writer.setCreator(CREATOR)
+    painter = QPainter(writer)
+    try:
+        paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
+    finally:
+        painter.end()
+    return _content(buffer)
+
+
+_WRITERS: dict[str, Callable[[ChartSpec, QSize, float, ChartStyle], bytes]] = {
+    ".png": _png,
+    ".svg": _svg,
+    ".pdf": _pdf,
+}
+
+
+def _buffer() -> QBuffer:
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    return buffer
+
+
+def _content(buffer: QBuffer) -> bytes:
+    return bytes(buffer.data().data())

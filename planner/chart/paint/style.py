@@ -1,0 +1,18 @@
+"""How a chart is drawn, as opposed to what it says."""
+
+from dataclasses import dataclass, field
+
+from planner.chart.labels import Sizes
+from planner.chart.palette import LIGHT, ChartPalette
+
+
+@dataclass(frozen=True, slots=True)
+class ChartStyle:
+    """Exports use the light palette whatever the window's theme is."""
+
+    palette: ChartPalette = LIGHT
+    transparent: bool = False
+    """Leave out the background."""
+    patterns: bool = False
+    """Give each component its pattern beside its colour, for grey printers."""
+    sizes: Sizes = field(default_factory=Sizes)
