@@ -16,8 +16,9 @@ def command(
 ) -> None:
     """Say whether every phase fits the judging GPU. Exit status 0: it does; 1: out of memory; 2: cannot be told."""
     from planner.chart.names import PHASE_NAMES
-    from planner.cli.console import stdout, verdict_cell
+    from planner.cli.console import stdout
     from planner.cli.planning import plan_file
+    from planner.cli.verdicts import verdict_cell
 
     planning = plan_file(scenario, gpu)
     judge = planning.judge

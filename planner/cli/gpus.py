@@ -2,45 +2,70 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from planner.cli.arguments import AsJson, Unit
 
+if TYPE_CHECKING:
+    from planner.hardware import ChosenGpu, Gpu
+
 
 def command(
-    search: Annotated[str, typer.Argument(help="Show only GPUs whose id or name holds these words.")] = "",
+    search: Annotated[str, typer.Argument(help="Show only GPUs whose names hold these words, such as 'h100'.")] = "",
     vendor: Annotated[str | None, typer.Option("--vendor", help="Show only this vendor's, such as nvidia.")] = None,
     as_json: AsJson = False,
     unit: Unit = "GiB",
 ) -> None:
     """List the GPUs of the catalogue with their three capacities."""
-    from planner.catalog import load_catalog
-    from planner.cli.listing import matches
+    from planner.hardware import load_hardware
 
-    catalog = load_catalog().hardware
-    chosen = [
-        gpu
-        for gpu in catalog.gpus.values()
-        if matches(search, gpu.id, gpu.name) and (vendor is None or gpu.vendor.lower() == vendor.lower())
-    ]
+    catalog = load_hardware()
+    found = [gpu for gpu in catalog.search(search) if vendor is None or gpu.vendor.casefold() == vendor.casefold()]
+    listed = [(gpu, catalog.resolve(gpu.id)) for gpu in found]
     if as_json:
-        json.dump([gpu.model_dump(mode="json") for gpu in chosen], sys.stdout, indent=2)
+        json.dump([_as_json(gpu, chosen) for gpu, chosen in listed], sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
         return
-    from rich.markup import escape
-
     from planner.cli.listing import print_listing
     from planner.units import format_size
 
     def size(count: int | None) -> str:
         return format_size(count, unit) if count is not None else "–"
 
-    rows = []
-    for gpu in chosen:
-        capacities = catalog.resolve(gpu.id).capacities
-        readings = (capacities.marketing_bytes, capacities.driver_bytes, capacities.usable_bytes)
-        rows.append((gpu.id, escape(gpu.name), gpu.vendor, *map(size, readings), capacities.usable_basis))
-    titles = ("Id", "Name", "Vendor", "Marketing", "Driver", "Usable", "Usable is")
-    print_listing(titles, rows, numbers=(3, 4, 5), nothing="No GPU of the catalogue matches.")
+    rows = [
+        (
+            gpu.id,
+            gpu.full_title,
+            size(chosen.capacities.marketing_bytes),
+            size(chosen.capacities.driver_bytes),
+            size(chosen.capacities.usable_bytes),
+            chosen.capacities.usable_basis,
+            ", ".join(gpu.variants),
+        )
+        for gpu, chosen in listed
+    ]
+    titles = ("Id", "Name", "Label", "Driver", "Usable", "Usable is", "Parts")
+    print_listing(titles, rows, numbers=(2, 3, 4), nothing="No GPU of the catalogue matches.")
+
+
+def _as_json(gpu: "Gpu", chosen: "ChosenGpu") -> dict[str, Any]:
+    capacities = chosen.capacities
+    return {
+        "id": gpu.id,
+        "name": gpu.name,
+        "vendor": gpu.vendor,
+        "architecture": gpu.architecture,
+        "segment": gpu.segment,
+        "released": gpu.released,
+        "memory_type": gpu.memory.kind,
+        "marketing_bytes": capacities.marketing_bytes,
+        "driver_bytes": capacities.driver_bytes,
+        "usable_bytes": capacities.usable_bytes,
+        "usable_basis": capacities.usable_basis,
+        "note": capacities.note,
+        "parts": list(gpu.variants),
+        "supports": sorted(gpu.supports),
+        "sources": [source.text for source in (*gpu.sources, *capacities.sources)],
+    }

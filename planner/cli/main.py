@@ -18,8 +18,8 @@ app = typer.Typer(
     name="vram-planner",
     help="Does this model, with this workload, fit these GPUs in every phase of its life, and if not, by how much?"
     "\n\nWithout a command, the window opens; `vram-planner FILE` opens it with a plan or a model's config.json.",
-    no_args_is_help=False,
     invoke_without_command=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

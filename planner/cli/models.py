@@ -8,29 +8,28 @@ import typer
 
 from planner.cli.arguments import AsJson
 
+SHOWN = ("id", "title", "family", "kind", "task", "parameters", "context", "source")
+
 
 def command(
-    search: Annotated[str, typer.Argument(help="Show only models whose id, title or family holds these words.")] = "",
+    search: Annotated[str, typer.Argument(help="Show only models whose names hold these words.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """List the model presets."""
-    from planner.catalog import load_catalog
-    from planner.cli.listing import matches
+    from planner.model.presets import search_presets
 
-    presets = load_catalog().presets.values()
-    chosen = [preset for preset in presets if matches(search, preset.id, preset.title, preset.family)]
+    found = search_presets(search)
     if as_json:
-        shown = ("id", "title", "family", "task", "source")
-        rows = [{name: getattr(preset, name) for name in shown} for preset in chosen]
-        json.dump(rows, sys.stdout, indent=2)
+        rows = [{name: getattr(preset, name) for name in SHOWN} for preset in found]
+        json.dump(rows, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
         return
-    from rich.markup import escape
-
     from planner.cli.listing import print_listing
+    from planner.units import format_count
 
     print_listing(
-        ("Id", "Title", "Family", "Task"),
-        [(escape(preset.id), escape(preset.title), escape(preset.family), preset.task) for preset in chosen],
+        ("Id", "Title", "Kind", "Parameters", "Task"),
+        [(item.id, item.title, item.kind, format_count(item.parameters), item.task) for item in found],
+        numbers=(3,),
         nothing="No model preset matches.",
     )

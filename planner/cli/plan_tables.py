@@ -1,10 +1,12 @@
 """A plan as tables for a terminal."""
 
+from rich.markup import escape
 from rich.table import Table
 
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
-from planner.cli.console import stdout, verdict_cell
+from planner.cli.console import stdout
 from planner.cli.planning import Planning
+from planner.cli.verdicts import verdict_cell
 from planner.engine.plan import PhasePlan, Plan
 from planner.engine.term import COMPONENTS, Component
 from planner.units import SizeUnit, format_count, format_size
@@ -14,14 +16,14 @@ def print_plan(planning: Planning, unit: SizeUnit) -> None:
     """Print what each phase needs, whether it fits each GPU, and what the user should know besides."""
     console = stdout()
     plan = planning.plan
-    console.print(f"[bold]{plan.name}[/]  {format_count(plan.model.parameters)} parameters")
+    console.print(f"[bold]{escape(plan.name)}[/]  {format_count(plan.model.parameters)} parameters")
     console.print(needs_table(plan, unit))
     console.print(verdicts_table(planning, unit))
     told: set[str] = set()
     for text in (*planning.warnings, *_phase_warnings(plan)):
         if text not in told:
             told.add(text)
-            console.print(f"[yellow]note[/] {text.strip()}", markup=True)
+            console.print(f"[yellow]note[/] {escape(text)}")
 
 
 def needs_table(plan: Plan, unit: SizeUnit) -> Table:

@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.catalog import Catalog, load_catalog
+from planner.chart.build import lifecycle_chart
+from planner.chart.spec import ChartSpec
 from planner.engine.estimate import estimate
 from planner.engine.plan import Plan
 from planner.errors import PlannerError
+from planner.hardware import ChosenGpu
 from planner.model import resolve_model
-from planner.scenario import Issue, Scenario, issue_text, validate
+from planner.scenario import Scenario, issue_line, validate
 from planner.scenario.starting import open_scenario
+from planner.units import SizeUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,14 @@ class Planning:
     @property
     def judge(self) -> str:
         """The GPU whose verdict counts: the one the plan names, or else its first."""
-        first = next((gpu for phase in self.plan.phases.values() for gpu in phase.verdicts), "")
-        return self.scenario.hardware.judge or first
+        return self.scenario.hardware.judge or next((gpu.id for gpu in self.gpus), "")
+
+    @property
+    def gpus(self) -> tuple[ChosenGpu, ...]:
+        """The GPUs that are compared."""
+        hardware = self.scenario.hardware
+        resolve = self.catalog.hardware.resolve
+        return tuple(resolve(entry, total_bytes=hardware.gpu_total_bytes) for entry in hardware.gpus)
 
 
 def plan_file(path: Path, gpu: str | None = None) -> Planning:
@@ -45,10 +55,13 @@ def plan_scenario(scenario: Scenario) -> Planning:
     issues = validate(scenario, resolve_model(scenario.model), catalog.hardware)
     errors = [issue for issue in issues if issue.severity == "error"]
     if errors:
-        raise PlannerError("\n".join(["this plan contradicts itself:", *map(_line, errors)]))
-    warnings = tuple(map(_line, issues))
+        raise PlannerError(
+            "\n".join(["this plan contradicts itself:", *(f"  {issue_line(issue)}" for issue in errors)])
+        )
+    warnings = tuple(map(issue_line, issues))
     return Planning(scenario, catalog, estimate(scenario, catalog), warnings)
 
 
-def _line(issue: Issue) -> str:
-    return f"  {issue.path}: {issue_text(issue)}"
+def chart_of(planning: Planning, unit: SizeUnit) -> ChartSpec:
+    """The lifecycle chart of a plan."""
+    return lifecycle_chart(planning.plan, gpus=planning.gpus, judge=planning.judge, unit=unit)

@@ -11,7 +11,7 @@ from planner.evidence.corpus import Case, Corpus, Unreadable
 from planner.evidence.paths import value_at
 from planner.evidence.result import Result, Value
 from planner.evidence.summary import PathSummary, summarize
-from planner.scenario import scenario_from_json
+from planner.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _score_case(case: Case | Unreadable, catalog: Catalog) -> CaseScore:
     if isinstance(case, Unreadable):
         return CaseScore(case.id, case.failure, ())
     try:
-        plan = estimate(scenario_from_json(case.scenario), catalog).to_json()
+        plan = estimate(Scenario.of(case.scenario), catalog).to_json()
     except PlannerError as error:
         return CaseScore(case.id, error.message, ())
     except Exception as error:  # one case must not hide the others

@@ -1,4 +1,4 @@
-"""The least that a chart on screen costs: import PySide6 and pyqtgraph, show an empty plot, leave once it is painted."""
+"""The least that a chart on screen costs: import PySide6 and pyqtgraph, paint an empty plot, leave."""
 
 import sys
 
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication
 
 
 class Plot(pyqtgraph.PlotWidget):
-    def paintEvent(self, event):
+    def paintEvent(self, event):  # noqa: N802
         super().paintEvent(event)
         QTimer.singleShot(0, QApplication.quit)
 

@@ -2,10 +2,11 @@
 
 import sys
 
-import estimate
 import redraw
-import startup
 import sweep
+
+import estimate
+import startup
 
 
 def main() -> int:

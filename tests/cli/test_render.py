@@ -1,0 +1,15 @@
+import pytest
+
+
+@pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_the_chart_is_drawn_in_the_format_of_the_ending(command, tmp_path, plan_file, ending: str, start: bytes):
+    picture = tmp_path / f"chart{ending}"
+    outcome = command("render", plan_file, picture)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert picture.read_bytes().startswith(start)
+
+
+def test_the_self_test_passes(command):
+    outcome = command("--self-test")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "reference plan" in outcome.out
