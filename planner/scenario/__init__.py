@@ -3,6 +3,7 @@
 from planner.errors import Issue, ScenarioError
 from planner.scenario.declaration import Choices, Declared, FieldDeclaration
 from planner.scenario.files import load_scenario, save_scenario, scenario_from_json, scenario_to_json
+from planner.scenario.issues import field_applies, validate
 from planner.scenario.scenario import Scenario
 from planner.scenario.texts import issue_line, issue_text
 
@@ -13,10 +14,12 @@ __all__ = [
     "Issue",
     "Scenario",
     "ScenarioError",
+    "field_applies",
     "issue_line",
     "issue_text",
     "load_scenario",
     "save_scenario",
     "scenario_from_json",
     "scenario_to_json",
+    "validate",
 ]

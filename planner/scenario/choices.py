@@ -30,6 +30,7 @@ TASKS = Choices(
         "feature-extraction": "Embeddings",
         "speech-seq2seq": "Speech to text",
         "question-answering": "Question answering",
+        "token-classification": "Token classification",
         "image-text-to-text": "Vision and language",
         "diffusion": "Image diffusion",
     }

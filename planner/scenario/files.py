@@ -6,7 +6,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from planner.errors import ScenarioError
 from planner.scenario.json_tree import flaw_of
@@ -40,9 +40,9 @@ def scenario_to_json(scenario: Scenario) -> str:
     return json.dumps(scenario.to_document(), ensure_ascii=False, indent=2) + "\n"
 
 
-def scenario_from_json(text: str | bytes) -> Scenario:
-    """A scenario from its file's text. Raises `ScenarioError` for whatever is wrong with it."""
-    document = parse_json(text)
+def scenario_from_json(content: str | bytes | dict[str, Any]) -> Scenario:
+    """A scenario from its file's text, or from the object in it. Raises `ScenarioError` for whatever is wrong."""
+    document = content if isinstance(content, dict) else parse_json(content)
     if not isinstance(document, dict):
         raise ScenarioError("It does not hold a scenario, which is a JSON object in braces.")
     form = document.get("format")
@@ -70,7 +70,7 @@ def parse_json(text: str | bytes) -> Any:
     if not decoded.strip():
         raise ScenarioError("It is empty.")
     try:
-        tree = json.loads(decoded, object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
+        tree = json.loads(decoded, object_pairs_hook=_without_doubles, parse_constant=_constant)
     except json.JSONDecodeError as error:
         raise ScenarioError(_syntax(error, decoded)) from None
     except RecursionError:
@@ -99,8 +99,10 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return tree
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ScenarioError(f"It holds {name}, which is not a number that can be planned with.")
+def _constant(name: str) -> float:
+    if name == "NaN":
+        raise ScenarioError("It holds NaN, which is not a number that can be planned with.")
+    return float(name.replace("Infinity", "inf"))
 
 
 def read_small_file(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:

@@ -21,9 +21,7 @@ class CustomGpu(Declared):
     memory_gib: float | None = declare(
         None, "Memory", "Memory that software can use.", unit="GiB", ge=0.01, le=1_000_000.0, step=1
     )
-    count: int | None = declare(
-        None, "Count", "How many of it there are. Automatic: as the node has.", unit="GPUs", ge=1, le=1_000_000
-    )
+    count: int = declare(1, "Count", "How many of it there are.", unit="GPUs", ge=1, le=1_000_000)
 
     @model_validator(mode="after")
     def _is_one_card(self) -> Self:

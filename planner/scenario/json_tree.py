@@ -1,13 +1,16 @@
 """Plain JSON values: what may stand in a file that the planner reads."""
 
-from math import isfinite
+from math import isnan
 from typing import Any
 
 MAX_DEPTH = 64
 
 
 def flaw_of(tree: Any) -> str | None:
-    """What is wrong with a tree of JSON values, in words; None if nothing is. Never recurses."""
+    """What is wrong with a tree of JSON values, in words; None if nothing is. Never recurses.
+
+    Infinity passes: configurations of Mamba models hold it (`time_step_limit`). Declared numbers refuse it themselves.
+    """
     pending = [(tree, 1)]
     while pending:
         node, depth = pending.pop()
@@ -23,8 +26,8 @@ def flaw_of(tree: Any) -> str | None:
             case str():
                 if not node.isascii() and any("\ud800" <= letter <= "\udfff" for letter in node):
                     return "It holds text with half a character (a lone surrogate)."
-            case float() if not isfinite(node):
-                return "It holds NaN or Infinity, which are not numbers that can be planned with."
+            case float() if isnan(node):
+                return "It holds NaN, which is not a number that can be planned with."
             case int() if abs(node) >= 2**127:
                 return "It holds a whole number of more than 38 digits."
             case int() | float() | None:

@@ -50,8 +50,8 @@ class Scenario(Declared):
         return scenario
 
     def to_document(self) -> dict[str, Any]:
-        """Plain JSON values: what was stated, without the defaults."""
-        return {"format": FORMAT, "version": VERSION, **self.model_dump(mode="json", exclude_unset=True)}
+        """Plain values as they stand in a file: what was stated, without the defaults."""
+        return {"format": FORMAT, "version": VERSION, **self.model_dump(exclude_unset=True)}
 
 
 def _replaced(part: Any, path: Path, value: Any, done: Path) -> Any:

@@ -1,0 +1,59 @@
+"""Contradictions and unwise combinations, field by field."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from planner.errors import Issue
+from planner.scenario.phases import Phases
+from planner.scenario.rules.applicability import applicability_rules, applies
+from planner.scenario.rules.facts import ListedGpu, ModelFacts, ModelLike, PhaseFacts, Rule, facts_of
+from planner.scenario.rules.hardware import GPU_RULES, hardware_issues, listed_gpus
+from planner.scenario.rules.layout import LAYOUT_RULES
+from planner.scenario.rules.model import model_issues
+from planner.scenario.rules.serving import SERVING_RULES
+from planner.scenario.rules.step import STEP_RULES
+from planner.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from planner.hardware import HardwareCatalog
+
+ALWAYS: tuple[Rule, ...] = (applicability_rules, *GPU_RULES)
+
+
+def validate(scenario: Scenario, spec: ModelLike | None, hardware: "HardwareCatalog | None") -> tuple[Issue, ...]:
+    """Everything wrong or doubtful in a scenario whose single values are all allowed.
+
+    Rules that need the model's structure or the catalogue are left out where these are None.
+    """
+    gpus = listed_gpus(scenario.hardware, hardware)
+    model = facts_of(spec) if spec is not None and spec.stacks else None
+    return (
+        *model_issues(scenario.model),
+        *hardware_issues(scenario.hardware, hardware),
+        *_phase_issues(scenario, model, gpus),
+    )
+
+
+def field_applies(scenario: Scenario, phase: str, field: str, spec: ModelLike | None = None) -> bool:
+    """Whether a field such as `lora.rank` of a planned phase means anything while the others are as they are."""
+    facts = _facts(scenario, phase, facts_of(spec) if spec else None, ())
+    return facts is None or applies(facts, field)
+
+
+def _phase_issues(scenario: Scenario, model: ModelFacts | None, gpus: tuple[ListedGpu, ...]) -> Iterator[Issue]:
+    planned = [facts for name in Phases.model_fields if (facts := _facts(scenario, name, model, gpus))]
+    if not planned:
+        yield Issue("nothing_planned", "phases", "warning")
+    for facts in planned:
+        for rule in _rules_for(facts):
+            yield from rule(facts)
+
+
+def _facts(scenario: Scenario, name: str, model: ModelFacts | None, gpus: tuple[ListedGpu, ...]) -> PhaseFacts | None:
+    phase = getattr(scenario.phases, name)
+    return None if phase is None else PhaseFacts(name, phase, model, gpus, scenario.hardware)
+
+
+def _rules_for(facts: PhaseFacts) -> tuple[Rule, ...]:
+    own = SERVING_RULES if facts.name == "serving" else STEP_RULES
+    return (*ALWAYS, *own, *(LAYOUT_RULES if facts.has("parallelism") else ()))

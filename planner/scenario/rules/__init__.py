@@ -1,0 +1,1 @@
+"""What goes together and what does not: one small file for each subject."""

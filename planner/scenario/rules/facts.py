@@ -1,0 +1,141 @@
+"""What rules look at: one phase with its model and GPUs, each known or not."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING, Any, Protocol
+
+from planner.errors import Issue, Severity
+from planner.scenario.declaration import Declared
+from planner.scenario.hardware import Hardware
+
+if TYPE_CHECKING:
+    from planner.hardware import Gpu
+
+
+class ModelLike(Protocol):
+    """What is read of a model's structure (`planner.model.spec.ModelSpec`)."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def stacks(self) -> tuple[Any, ...]: ...
+    @property
+    def max_positions(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """The few properties of a model that layouts and lengths depend on."""
+
+    task: str
+    layers: int
+    """Of the main stack."""
+    heads: int | None
+    """Greatest common divisor of the query heads of all its layers; None without attention."""
+    kv_heads: tuple[int, ...]
+    feed_forward_sizes: tuple[int, ...]
+    experts: int | None
+    max_positions: int | None
+    learned_positions: bool
+    """Positions are a table that ends, so that a longer sequence cannot run at all."""
+    sees_images: bool
+    has_decoder: bool
+    """An encoder and a decoder, whose lengths differ."""
+
+
+def facts_of(spec: ModelLike) -> ModelFacts:
+    """Read off a model's structure what the rules need."""
+    stack = spec.stacks[0]
+    mixers = [mixer for group in stack.groups for mixer in _mixers(group.mixer)]
+    heads = [mixer.heads for mixer in mixers if hasattr(mixer, "head_dim") and hasattr(mixer, "heads")]
+    networks = [group.feed_forward for group in stack.groups if group.feed_forward is not None]
+    experts = [network.experts for network in networks if hasattr(network, "experts")]
+    dense = [network.size for network in networks if not hasattr(network, "experts")]
+    return ModelFacts(
+        task=spec.task,
+        layers=stack.layers,
+        heads=gcd(*heads) if heads else None,
+        kv_heads=tuple(sorted({mixer.kv_heads for mixer in mixers if hasattr(mixer, "kv_heads")})),
+        feed_forward_sizes=tuple(sorted(set(dense))),
+        experts=max(experts) if experts else None,
+        max_positions=spec.max_positions,
+        learned_positions=any(_is_position_table(part) for part in getattr(stack, "before", ())),
+        sees_images=spec.task in IMAGE_TASKS or any(getattr(other, "image", None) for other in spec.stacks),
+        has_decoder=spec.task in DECODER_TASKS,
+    )
+
+
+IMAGE_TASKS = ("image-classification", "image-text-to-text", "diffusion")
+DECODER_TASKS = ("seq2seq-lm", "speech-seq2seq")
+TEXT_TASKS = (
+    *("causal-lm", "masked-lm", "sequence-classification", "seq2seq-lm", "question-answering", "token-classification"),
+)
+
+
+def _mixers(mixer: Any) -> Iterator[Any]:
+    """A mixer, or the mixers that run side by side in it."""
+    for part in getattr(mixer, "mixers", (mixer,)):
+        if part is not None:
+            yield part
+
+
+def _is_position_table(part: Any) -> bool:
+    name = getattr(part, "name", "")
+    return hasattr(part, "rows") and ("position" in name or "wpe" in name)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGpu:
+    """A GPU of the scenario, with the catalogue's record where there is one."""
+
+    key: str
+    name: str
+    gpu: "Gpu | None"
+    judges: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFacts:
+    """One planned phase, and what it is planned for."""
+
+    name: str
+    phase: Any
+    model: ModelFacts | None
+    gpus: tuple[ListedGpu, ...]
+    hardware: Hardware
+
+    def issue(self, code: str, field: str, severity: Severity = "error", /, **parameters: Any) -> Issue:
+        """An issue at a field of this phase."""
+        return Issue(code, f"phases.{self.name}.{field}" if field else f"phases.{self.name}", severity, parameters)
+
+    def differs(self, field: str) -> bool:
+        """Whether a field, such as `parallelism.tensor`, is stated and is not its default."""
+        part, name = self.part(field)
+        return part.states(name) and getattr(part, name) != type(part).model_fields[name].get_default()
+
+    def part(self, field: str) -> tuple[Declared, str]:
+        """The part that holds a field, and the field's own name."""
+        *above, name = field.split(".")
+        part: Declared = self.phase
+        for step in above:
+            part = getattr(part, step)
+        return part, name
+
+    def has(self, field: str) -> bool:
+        """Whether this phase has such a field at all."""
+        *above, name = field.split(".")
+        part: Any = self.phase
+        for step in above:
+            part = getattr(part, step, None)
+        return isinstance(part, Declared) and name in type(part).model_fields
+
+
+Rule = Callable[[PhaseFacts], Iterable[Issue]]
+
+
+def nearest_legal(wanted: int, most: int, legal: Callable[[int], bool]) -> tuple[int, ...]:
+    """The legal degrees just below and just above a wanted one, up to `most`."""
+    below = next((degree for degree in range(min(wanted, most), 0, -1) if legal(degree)), None)
+    above = next((degree for degree in range(wanted + 1, most + 1) if legal(degree)), None)
+    return tuple(degree for degree in (below, above) if degree is not None)

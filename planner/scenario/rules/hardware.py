@@ -1,0 +1,112 @@
+"""GPUs and nodes: whether the catalogue knows them, and what their arithmetic can do."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from planner.errors import CatalogueError, Issue, Severity
+from planner.scenario.hardware import Hardware
+from planner.scenario.rules.facts import ListedGpu, PhaseFacts
+from planner.scenario.rules.serving import POOLED
+from planner.scenario.serving import Serving
+
+if TYPE_CHECKING:
+    from planner.hardware import Gpu, HardwareCatalog
+
+AMPERE = 8.0
+
+
+def listed_gpus(hardware: Hardware, catalogue: "HardwareCatalog | None") -> tuple[ListedGpu, ...]:
+    """The GPUs of a scenario with what the catalogue knows of them; one it does not know has no record."""
+    return tuple(
+        _listed(entry, key, hardware, catalogue) for entry, key in zip(hardware.gpus, hardware.keys, strict=True)
+    )
+
+
+def _listed(entry: object, key: str, hardware: Hardware, catalogue: "HardwareCatalog | None") -> ListedGpu:
+    try:
+        gpu = catalogue.resolve(entry).gpu if catalogue else None  # type: ignore[arg-type]
+    except CatalogueError:
+        gpu = None
+    return ListedGpu(key, gpu.title if gpu else key, gpu, key == hardware.judged_by)
+
+
+def hardware_issues(hardware: Hardware, catalogue: "HardwareCatalog | None") -> Iterator[Issue]:
+    """What is wrong with the list of GPUs, the judge and the node."""
+    for index, entry in enumerate(hardware.gpus):
+        try:
+            if catalogue:
+                catalogue.resolve(entry)
+        except CatalogueError as error:
+            yield Issue("unknown_gpu", f"hardware.gpus.{index}", parameters={"message": error.message})
+        if hardware.keys.index(hardware.keys[index]) < index:
+            yield Issue("gpu_twice", f"hardware.gpus.{index}", "warning", {"gpu": hardware.keys[index]})
+    if hardware.judge is not None and hardware.judge not in hardware.keys:
+        yield Issue("judge_not_listed", "hardware.judge", "error", {"judge": hardware.judge, "legal": hardware.keys})
+    if isinstance(hardware.node, str) and catalogue and hardware.node not in catalogue.nodes:
+        near = get_close_matches(hardware.node, list(catalogue.nodes), n=1)
+        parameters = {"node": hardware.node, **({"suggestion": near[0]} if near else {})}
+        yield Issue("unknown_node", "hardware.node", "error", parameters)
+
+
+def arithmetic_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """Number formats that a GPU does not compute in.
+
+    PyTorch emulates bf16 where it is missing; vLLM, SGLang and TensorRT-LLM refuse it below compute capability 8.0.
+    fp8 and 4-bit weights are served without such units by unpacking them (Marlin kernels in vLLM).
+    """
+    phase = facts.phase
+    if isinstance(phase, Serving):
+        refused: Severity = "error" if phase.engine in POOLED else "warning"
+        if phase.weights == "bf16":
+            yield from _lacking(facts, "bf16", "no_bf16", "weights", refused, ("fp16",))
+        if phase.weights == "fp8":
+            yield from _lacking(facts, "fp8", "no_fp8", "weights", "warning", ())
+        if phase.weights in ("nvfp4", "mxfp4"):
+            yield from _lacking(facts, "fp4", "no_fp4", "weights", "warning", ())
+    elif hasattr(phase, "precision"):
+        if "bf16" in phase.precision:
+            legal = tuple(dict.fromkeys((phase.precision.replace("bf16", "fp16"), "fp32")))
+            yield from _lacking(facts, "bf16", "no_bf16", "precision", "warning", legal)
+        if phase.precision == "fp8":
+            yield from _lacking(facts, "fp8", "no_fp8", "precision", "error", ("bf16",))
+
+
+def _lacking(
+    facts: PhaseFacts, ability: str, code: str, field: str, severity: Severity, legal: tuple[str, ...]
+) -> Iterator[Issue]:
+    """One issue for all GPUs without an ability; only a GPU that judges makes it an error."""
+    without = [listed for listed in facts.gpus if listed.gpu and ability not in listed.gpu.supports]
+    yield from _of_gpus(facts, without, code, field, severity, legal)
+
+
+def _of_gpus(
+    facts: PhaseFacts,
+    gpus: list[ListedGpu],
+    code: str,
+    field: str,
+    severity: Severity,
+    legal: tuple[str, ...],
+) -> Iterator[Issue]:
+    if gpus:
+        worst = severity if any(listed.judges for listed in gpus) else "warning"
+        names = " and ".join(listed.name for listed in gpus)
+        yield facts.issue(code, field, worst, gpu=names, legal=legal)
+
+
+def flash_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """FlashAttention 2 needs compute capability 8.0 on NVIDIA GPUs (its README)."""
+    if getattr(facts.phase, "attention_implementation", "") != "flash_attention_2":
+        return
+    old = [listed for listed in facts.gpus if listed.gpu and _is_older_than_ampere(listed.gpu)]
+    yield from _of_gpus(facts, old, "no_flash", "attention_implementation", "error", ("sdpa", "eager"))
+
+
+def _is_older_than_ampere(gpu: "Gpu") -> bool:
+    try:
+        return gpu.vendor == "NVIDIA" and float(gpu.compute_capability) < AMPERE
+    except ValueError:
+        return False
+
+
+GPU_RULES = (arithmetic_rules, flash_rules)

@@ -1,0 +1,73 @@
+"""Training and evaluation steps: lengths, and switches that exclude each other."""
+
+from collections.abc import Iterator
+
+from planner.errors import Issue
+from planner.scenario.choices import OBJECTIVES
+from planner.scenario.phases import FineTuning
+from planner.scenario.rules.facts import ModelFacts, PhaseFacts
+from planner.scenario.step import ModelRun, TrainingStep
+
+NO_SEQUENCE = ("image-classification", "diffusion", "speech-seq2seq")
+"""Tasks whose length does not come from the sequence field, or is not bounded by the positions of its side."""
+
+
+def length_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """A table of positions ends; rotary positions only stop being trained."""
+    length, model = getattr(facts.phase, "sequence_length", None), facts.model
+    if length is None or model is None or model.max_positions is None or model.task in NO_SEQUENCE:
+        return
+    if length > model.max_positions:
+        yield beyond(facts, "sequence_length", length, model, refused=model.learned_positions)
+
+
+def beyond(facts: PhaseFacts, field: str, length: int, model: ModelFacts, *, refused: bool) -> Issue:
+    """The issue of a length above the model's positions."""
+    parameters = {"length": length, "positions": model.max_positions}
+    if refused:
+        return facts.issue("beyond_positions", field, **parameters)
+    return facts.issue("beyond_rotary", field, "warning", **parameters)
+
+
+def kernel_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """FlashAttention 2 is written for fp16 and bf16 (its README, "Installation and features")."""
+    run = facts.phase
+    if not isinstance(run, ModelRun):
+        return
+    if run.attention_implementation == "flash_attention_2" and run.precision in ("fp32", "tf32"):
+        yield facts.issue(
+            "flash_needs_half", "attention_implementation", precision=run.precision, legal=("sdpa", "eager")
+        )
+
+
+def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """What cannot be done with gradients that an optimizer in backward frees at once."""
+    step = facts.phase
+    if not isinstance(step, TrainingStep) or not step.optimizer_in_backward:
+        return
+    if step.gradient_accumulation_steps > 1:
+        yield facts.issue("in_backward_accumulates", "optimizer_in_backward")
+    if step.gradient_clipping:
+        yield facts.issue("in_backward_clips", "optimizer_in_backward")
+
+
+def tuning_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """Methods of fine-tuning and what belongs to them."""
+    tuning = facts.phase
+    if not isinstance(tuning, FineTuning):
+        return
+    if tuning.base_quantization and tuning.method != "qlora":
+        yield facts.issue("base_not_quantized", "base_quantization")
+    if tuning.objective != "sft":
+        yield facts.issue(
+            "not_planned_yet", "objective", "warning", what=f"the further models of {OBJECTIVES[tuning.objective]}"
+        )
+    if tuning.method == "last_layers" and facts.model and tuning.trained_layers > facts.model.layers:
+        yield facts.issue("out_of_range", "trained_layers", value=tuning.trained_layers, **_span(facts.model.layers))
+
+
+def _span(most: int) -> dict[str, int | str]:
+    return {"minimum": 1, "maximum": most, "unit": "layers"}
+
+
+STEP_RULES = (length_rules, kernel_rules, update_rules, tuning_rules)
