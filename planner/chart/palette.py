@@ -1,7 +1,8 @@
 """Colours and patterns of charts, in both themes.
 
-The colours of components are those of Paul Tol's "bright" and "vibrant" schemes (personal.sron.nl/~pault), which stay
-apart for colour-blind readers; a component has the same colour in both themes. Patterns are the second cue.
+The colours of components are from Paul Tol's "bright", "vibrant" and "muted" schemes (personal.sron.nl/~pault), which
+stay apart for colour-blind readers; the indigo is lightened to be seen on a dark ground. A component has the same
+colour in both themes. Patterns are the second cue.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ COMPONENT_COLOURS: dict[Component, str] = {
     "activations": "#CCBB44",
     "logits": "#EE7733",
     "kv_cache": "#AA3377",
-    "temporaries": "#EE99AA",
+    "temporaries": "#4A38A8",
     "overhead": "#B8BEC7",
 }
 
@@ -43,6 +44,8 @@ PATTERN_LINES: dict[Pattern, tuple[tuple[float, float], ...]] = {
 }
 """Each pattern's families of lines: how far apart in pixels, and at which angle in degrees."""
 
+_DARK_BELOW = 105
+
 
 @dataclass(frozen=True, slots=True)
 class ChartPalette:
@@ -61,8 +64,6 @@ class ChartPalette:
     """The hairline between segments."""
     hatch: str
     """Overflow above the judge's capacity, and its frame."""
-    pattern_ink: str
-    """Lines of a component's pattern, drawn half transparent."""
     chips: dict[ChipKind, tuple[str, str]]
     """Background and text colour of verdict chips."""
 
@@ -76,7 +77,6 @@ LIGHT = ChartPalette(
     axis="#C4CAD3",
     gap="#FFFFFF",
     hatch="#C0262D",
-    pattern_ink="#1C2430",
     chips={"oom": ("#C0262D", "#FFFFFF"), "tight": ("#FFF3D6", "#8A5200"), "unknown": ("#EEF0F3", "#57606F")},
 )
 
@@ -89,6 +89,12 @@ DARK = ChartPalette(
     axis="#475060",
     gap="#181C23",
     hatch="#FF6B70",
-    pattern_ink="#0B0E13",
     chips={"oom": ("#D9363E", "#FFFFFF"), "tight": ("#4A3A12", "#FFD479"), "unknown": ("#2F3642", "#B5BFCC")},
 )
+
+
+def pattern_ink(component: Component) -> str:
+    """The colour of a pattern's lines on this component, to be drawn half transparent."""
+    colour = COMPONENT_COLOURS[component]
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#FFFFFF" if 0.299 * red + 0.587 * green + 0.114 * blue < _DARK_BELOW else "#1C2430"

@@ -1,7 +1,8 @@
 """Text that must fit: cleaned, shortened or wrapped by whatever measures its width."""
 
 import unicodedata
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 Measure: TypeAlias = Callable[[str, float, bool], float]
@@ -52,16 +53,22 @@ def _wrapped(
     result: list[str] = []
     rest, whole = text.strip(), True
     while rest and len(result) < lines - 1 and measure(_plain(rest), size, bold) > width:
-        fitting = [at for at in range(1, len(rest)) if measure(_line(rest[:at]), size, bold) <= width]
-        breaks = [at for at in fitting if _may_break(rest, at)]
-        at = breaks[-1] if breaks else len(_beginning(rest, fitting[-1])) if fitting else 0
+        breaks = [at for at in range(1, len(rest)) if _may_break(rest, at)]
+        at = _last_fitting(rest, breaks, width, size, bold, measure)
+        whole = whole and at > 0
+        at = at or len(_beginning(rest, _last_fitting(rest, range(1, len(rest)), width, size, bold, measure)))
         if at == 0:
             break
-        whole = whole and bool(breaks)
         result.append(_line(rest[:at]))
         rest = rest[at:].strip()
     last = elide(_plain(rest), width, size, bold, measure)
     return tuple(line for line in (*result, last) if line), whole and last == _plain(rest)
+
+
+def _last_fitting(text: str, places: Sequence[int], width: float, size: float, bold: bool, measure: Measure) -> int:
+    """The last of the ascending `places` before which `text` fits in `width`, or 0."""
+    fitting = bisect_right(places, width, key=lambda at: measure(_line(text[:at]), size, bold))
+    return places[fitting - 1] if fitting else 0
 
 
 def _plain(text: str) -> str:

@@ -11,7 +11,7 @@ from planner.chart.labels import Label
 from planner.chart.layout import BarShape, CapacityShape, ChartLayout, lay_out
 from planner.chart.paint.fonts import font, text_width
 from planner.chart.paint.style import ChartStyle
-from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS, PATTERN_LINES
+from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS, PATTERN_LINES, pattern_ink
 from planner.chart.spec import ChartSpec, Chip
 from planner.engine.term import Component
 
@@ -23,17 +23,33 @@ _THINNEST_WITH_GAP = 2.5
 def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | None = None) -> None:
     """Draw `spec` into `rect`, in logical pixels: the same picture whatever the painter paints on."""
     style = style or ChartStyle()
-    area = Rect(rect.x(), rect.y(), rect.width(), rect.height())
-    layout = lay_out(spec, area, text_width, style.sizes)
+    layout = lay_out(spec, Rect(rect.x(), rect.y(), rect.width(), rect.height()), text_width, style.sizes)
+    if not style.transparent:
+        painter.fillRect(rect, QColor(style.palette.background))
+    paint_behind(painter, layout, style)
+    for shape in layout.bars:
+        for segment, area in shape.segments:
+            painter.fillRect(_snapped(painter, area), QColor(COMPONENT_COLOURS[segment.component]))
+    paint_over(painter, layout, style)
+
+
+def paint_behind(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> None:
+    """What lies behind the bars: grid, axis, and all texts around the plot. No background."""
     painter.save()
     try:
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
-        if not style.transparent:
-            painter.fillRect(rect, QColor(style.palette.background))
+        _smooth(painter)
         _paint_frame(painter, layout, style)
+    finally:
+        painter.restore()
+
+
+def paint_over(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> None:
+    """What lies over the coloured bars: patterns, gaps, hatching, capacity lines, whiskers, labels and chips."""
+    painter.save()
+    try:
+        _smooth(painter)
         for shape in layout.bars:
-            _paint_bar(painter, shape, style)
+            _paint_on_bar(painter, shape, style)
         for capacity in layout.capacities:
             _paint_capacity(painter, capacity, style)
         for shape in layout.bars:
@@ -42,12 +58,18 @@ def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | 
         painter.restore()
 
 
+def _smooth(painter: QPainter) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+
+
 def _paint_frame(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> None:
     _lines(painter, layout.grid, _pen(style.palette.grid, 1))
     plot = layout.plot
     _lines(painter, [Line(plot.x, plot.bottom, plot.right, plot.bottom)], _pen(style.palette.axis, 1))
     for entry, swatch, label in layout.legend:
-        _fill(painter, swatch, entry.component, style)
+        painter.fillRect(_snapped(painter, swatch), QColor(entry.colour))
+        _pattern(painter, swatch, entry.component, style)
         _text(painter, label, style)
     names = [label for shape in layout.bars for label in shape.names]
     for label in (*layout.heading, *layout.ticks, *names, *layout.footnote):
@@ -62,9 +84,9 @@ def _paint_frame(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> N
     painter.restore()
 
 
-def _paint_bar(painter: QPainter, shape: BarShape, style: ChartStyle) -> None:
+def _paint_on_bar(painter: QPainter, shape: BarShape, style: ChartStyle) -> None:
     for segment, rect in shape.segments:
-        _fill(painter, rect, segment.component, style)
+        _pattern(painter, rect, segment.component, style)
     gaps = [
         Line(upper.x, lower.y, upper.right, lower.y)
         for (_, lower), (_, upper) in zip(shape.segments, shape.segments[1:], strict=False)
@@ -94,6 +116,9 @@ def _paint_above(painter: QPainter, shape: BarShape, style: ChartStyle) -> None:
     if shape.whisker:
         x, high, low = shape.whisker.x1, shape.whisker.y1, shape.whisker.y2
         ends = [Line(x - _WHISKER_HALF, y, x + _WHISKER_HALF, y) for y in (high, low)]
+        halo = QColor(style.palette.background)
+        halo.setAlphaF(0.7)  # so that it is seen on dark components
+        _lines(painter, [shape.whisker, *ends], QPen(halo, 3.2))
         _lines(painter, [shape.whisker, *ends], _pen(style.palette.ink, 1.2))
     for label in (shape.labels.total, *shape.labels.notes):
         if label:
@@ -111,14 +136,12 @@ def _chip(painter: QPainter, label: Label, chip: Chip, style: ChartStyle) -> Non
     _text(painter, label, style, ink)
 
 
-def _fill(painter: QPainter, rect: Rect, component: Component, style: ChartStyle) -> None:
-    painter.fillRect(_snapped(painter, rect), QColor(COMPONENT_COLOURS[component]))
+def _pattern(painter: QPainter, rect: Rect, component: Component, style: ChartStyle) -> None:
     if style.patterns:
-        ink = QColor(style.palette.pattern_ink)
+        ink = QColor(pattern_ink(component))
         ink.setAlphaF(0.55)
         for spacing, degrees in PATTERN_LINES[COMPONENT_PATTERNS[component]]:
-            painter.setPen(QPen(ink, 0.9, c=Qt.PenCapStyle.FlatCap))
-            painter.drawLines([_qline(line) for line in hatching(rect, spacing, degrees)])
+            _lines(painter, hatching(rect, spacing, degrees), _pen(ink, 0.9))
 
 
 def _snapped(painter: QPainter, rect: Rect) -> QRectF:
@@ -143,17 +166,13 @@ def _text(painter: QPainter, label: Label, style: ChartStyle, colour: str | None
 def _lines(painter: QPainter, lines: Iterable[Line], pen: QPen) -> None:
     painter.setPen(pen)
     for line in lines:
-        painter.drawLine(_qline(line))
+        painter.drawLine(QLineF(line.x1, line.y1, line.x2, line.y2))
 
 
-def _pen(colour: str, width: float) -> QPen:
+def _pen(colour: str | QColor, width: float) -> QPen:
     pen = QPen(QColor(colour), width)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
     return pen
-
-
-def _qline(line: Line) -> QLineF:
-    return QLineF(line.x1, line.y1, line.x2, line.y2)
 
 
 def _qrect(rect: Rect) -> QRectF:

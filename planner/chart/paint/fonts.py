@@ -1,6 +1,6 @@
 """The bundled typeface, and measuring text in it."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontMetricsF
 
@@ -23,8 +23,19 @@ def load_fonts() -> str:
 
 def font(size: float, bold: bool = False) -> QFont:
     """The chart's font at `size` logical pixels, without hinting, so that it is as wide in every format."""
+    return _font(max(1, round(size)), bold)
+
+
+@lru_cache(maxsize=8192)
+def text_width(text: str, size: float, bold: bool) -> float:
+    """The `Measure` of all charts: how wide `text` is at `size` logical pixels."""
+    return _metrics(max(1, round(size)), bold).horizontalAdvance(text)
+
+
+@cache
+def _font(size: int, bold: bool) -> QFont:
     face = QFont(load_fonts())
-    face.setPixelSize(max(1, round(size)))
+    face.setPixelSize(size)
     face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
     face.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     return face
@@ -32,9 +43,4 @@ def font(size: float, bold: bool = False) -> QFont:
 
 @cache
 def _metrics(size: int, bold: bool) -> QFontMetricsF:
-    return QFontMetricsF(font(size, bold))
-
-
-def text_width(text: str, size: float, bold: bool) -> float:
-    """The `Measure` of all charts: how wide `text` is at `size` logical pixels."""
-    return _metrics(max(1, round(size)), bold).horizontalAdvance(text)
+    return QFontMetricsF(_font(size, bold))
