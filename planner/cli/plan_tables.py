@@ -34,8 +34,8 @@ def needs_table(plan: Plan, unit: SizeUnit) -> Table:
     table.add_column("Peak", justify="right", style="bold")
     table.add_column("Low to high", justify="right", no_wrap=True)
     table.add_column("At")
-    for name in used:
-        table.add_column(COMPONENT_NAMES[name], justify="right")
+    for component in used:
+        table.add_column(COMPONENT_NAMES[component], justify="right")
     table.add_column("Host RAM", justify="right")
     table.add_column("Storage", justify="right")
     for name, phase in plan.phases.items():

@@ -6,13 +6,13 @@ from pathlib import Path
 from planner.catalog import Catalog, load_catalog
 from planner.chart.build import lifecycle_chart
 from planner.chart.spec import ChartSpec
+from planner.cli.reading import open_scenario
 from planner.engine.estimate import estimate
 from planner.engine.plan import Plan
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu
 from planner.model import resolve_model
 from planner.scenario import Scenario, issue_line, validate
-from planner.scenario.starting import open_scenario
 from planner.units import SizeUnit
 
 

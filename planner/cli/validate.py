@@ -26,7 +26,8 @@ def command(
     from planner.evidence.score import join, score_corpus
 
     catalog = load_catalog()
-    scores = [score_corpus(load_corpus(path), catalog) for path in corpora or shipped_corpora()]
+    read = [load_corpus(path) for path in corpora or shipped_corpora()]
+    scores = [score_corpus(corpus, catalog) for corpus in read]
     if as_json:
         score = scores[0] if len(scores) == 1 else join(scores)
         json.dump(score.to_json(), sys.stdout, indent=2)
@@ -36,5 +37,10 @@ def command(
 
         for score in scores:
             print_score(score, with_cases=cases)
+    if write_bands:
+        from planner.evidence.bands import write_bands as write
+
+        for name, count in write(zip(read, scores, strict=True)).items():
+            print(f"band of {name!r} written from {count} measured peaks", file=sys.stderr)
     if any(score.failed for score in scores):
         raise typer.Exit(2)

@@ -1,0 +1,67 @@
+"""Bands from evidence: how far measured peaks lie from their estimates, by class of case, written as data."""
+
+import json
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from planner.engine.band import case_class
+from planner.engine.plan import PHASES, PhaseName
+from planner.evidence.corpus import Case, Corpus
+from planner.evidence.score import CaseScore, Score
+from planner.evidence.summary import percentile
+from planner.resources import resource
+from planner.scenario import Scenario
+from planner.scenario.files import write_atomically
+from planner.scenario.model_source import SizeModel
+
+FEWEST_CASES = 10
+"""A class with fewer measured peaks keeps the band it has."""
+LOW_SHARE, HIGH_SHARE = 0.05, 0.95
+_PEAKS = ("allocated_bytes", "reserved_bytes", "process_bytes")
+
+
+def write_bands(scored: Iterable[tuple[Corpus, Score]]) -> Mapping[str, int]:
+    """Replace the bands of all classes that have enough cases; returns how many cases each of them rests on."""
+    names: list[str] = []
+    ratios: dict[str, list[float]] = {}
+    for corpus, score in scored:
+        names.append(corpus.name)
+        for case, result in zip(corpus.cases, score.cases, strict=True):
+            if isinstance(case, Case):
+                for name, ratio in _ratios(case, result):
+                    ratios.setdefault(name, []).append(ratio)
+    supported = {name: found for name, found in ratios.items() if len(found) >= FEWEST_CASES}
+    path = resource("bands", "bands.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for name, found in supported.items():
+        content["classes"][name] = {
+            "low": round(percentile(found, LOW_SHARE), 3),
+            "high": round(percentile(found, HIGH_SHARE), 3),
+            "source": f"{len(found)} measured peaks ÷ their estimates, 5th to 95th percentile ({', '.join(names)})",
+        }
+    if supported:
+        write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())
+    return {name: len(found) for name, found in supported.items()}
+
+
+def _ratios(case: Case, score: CaseScore) -> Iterable[tuple[str, float]]:
+    """For each peak that the case measured: its class, and measured ÷ estimated."""
+    for result in score.results:
+        peak = next((name for name in PHASES if result.path in {f"phases.{name}.peak.{size}" for size in _PEAKS}), None)
+        if peak is not None and isinstance(result.estimated, int | float) and result.estimated > 0:
+            assert isinstance(result.expected, int | float)
+            yield class_of(Scenario.of(case.scenario), peak), result.expected / result.estimated
+
+
+def class_of(scenario: Scenario, name: PhaseName) -> str:
+    """The class of case, as the engine sees it, of one phase of a scenario."""
+    phase = getattr(scenario.phases, name)
+    layout = phase.parallelism
+    return case_class(
+        name,
+        ranks=prod((layout.data, layout.tensor, layout.pipeline, layout.context)),
+        profile=getattr(phase, "activation_profile", "hf-transformers"),
+        approximate=isinstance(scenario.model, SizeModel),
+        engine=getattr(phase, "engine", None),
+        engine_version=getattr(phase, "engine_version", None),
+    )
