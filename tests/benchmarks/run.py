@@ -2,10 +2,10 @@
 
 import sys
 
-import redraw
 import sweep
 
 import estimate
+import redraw
 import startup
 
 
