@@ -106,7 +106,7 @@ def _blocks() -> Mapping[str, Any]:
 
 
 def tensor_bytes(shape: tuple[int, ...], block_type: str) -> int:
-    """Bytes of a tensor in a block type; rows that are no whole number of blocks take the type llama.cpp falls back to."""
+    """Bytes of a tensor in a block type; rows of no whole number of blocks take the type llama.cpp falls back to."""
     types, fallbacks = _blocks()["types"], _blocks()["fallbacks"]
     row, elements = shape[-1], 1
     for size in shape:

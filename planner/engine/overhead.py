@@ -1,0 +1,74 @@
+"""Memory beside the tensors: allocator rounding, the process on the GPU, and communication buffers.
+
+Reserved bytes are allocated bytes plus what the caching allocator keeps; process bytes are those plus contexts,
+libraries and communication buffers, each from the catalogue's allowances with their band.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+from planner.engine.term import Factor, Number, Term
+from planner.hardware import Gpu, Overhead, Overheads
+from planner.resources import resource
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOverhead:
+    """Terms of the component `overhead`, with the band in which their sum may lie."""
+
+    terms: tuple[Term, ...]
+    low_bytes: int
+    high_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(item.bytes) for item in self.terms)
+
+
+def allocator_term(
+    allocated_bytes: Number,
+    alive: tuple[str, ...],
+    *,
+    expandable_segments: bool = False,
+    variable_shapes: bool = False,
+) -> Term:
+    """What torch's caching allocator keeps beyond the tensors: rounding, fragmentation, one pool per stream."""
+    shapes = "variable shapes" if variable_shapes else "fixed shapes"
+    share, source = _shares()["expandable segments" if expandable_segments else shapes]
+    factors = (Factor("allocated bytes", allocated_bytes), Factor("share", share))
+    return Term("overhead", "allocator rounding and fragmentation", factors, alive, source)
+
+
+def process_overhead(
+    gpu: Gpu | None, overheads: Overheads, alive: tuple[str, ...], *, gpus: int = 1, training: bool = True
+) -> ProcessOverhead:
+    """Context and libraries of one process, its cuBLAS workspace, and communication buffers among `gpus` GPUs.
+
+    The cuBLAS workspace is allocated by torch itself, once per handle and stream; it is told here because no tensor
+    of the model explains it.
+    """
+    parts = [
+        ("CUDA context and libraries", overheads.context_overhead(gpu)),
+        ("cuBLAS workspace", overheads.cublas_workspace(gpu)),
+        ("communication buffers", overheads.nccl_overhead(gpu, gpus, training=training)),
+    ]
+    return _gathered(parts, alive)
+
+
+def llama_cpp_overhead(gpu: Gpu | None, overheads: Overheads, alive: tuple[str, ...]) -> ProcessOverhead:
+    """Context and libraries of a llama.cpp process, which uses neither torch nor NCCL."""
+    return _gathered([("CUDA context and libraries", overheads.llama_cpp_overhead(gpu))], alive)
+
+
+def _gathered(parts: list[tuple[str, Overhead]], alive: tuple[str, ...]) -> ProcessOverhead:
+    terms = tuple(
+        Term("overhead", name, (Factor("bytes", part.bytes),), alive, part.source) for name, part in parts if part.bytes
+    )
+    return ProcessOverhead(terms, sum(part.low_bytes for _, part in parts), sum(part.high_bytes for _, part in parts))
+
+
+@cache
+def _shares() -> dict[str, tuple[float, str]]:
+    record = json.loads(resource("bands", "allocator.json").read_text("utf-8"))
+    return {name: (entry["share"], entry["source"]) for name, entry in record["shares"].items()}

@@ -1,0 +1,102 @@
+"""Serving: what the load needs on each GPU, beside what the engine reserves there by policy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planner.engine.kv_cache import kv_bytes_per_token
+from planner.engine.ledger import Ledger
+from planner.engine.quantization import cache_element_bytes
+from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, serving_workload
+from planner.engine.term import Term
+from planner.hardware import ChosenGpu, HardwareCatalog
+from planner.model.spec import ModelSpec
+from planner.scenario.serving import Serving
+
+UNWISE_UTILIZATION = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyNeed:
+    """What one GPU's verdict compares: the need as the engine counts it, and the budget it gives itself."""
+
+    need_bytes: int
+    capacity_bytes: int | None
+    """None where the usable memory of the GPU is not known."""
+    refusal: str | None
+    """Why the engine would not start, in its own terms; the verdict is then out of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPlan:
+    """A serving phase before bands and verdicts."""
+
+    ledger: Ledger
+    """On the judging GPU. Overhead terms (context, non-torch, graphs) are among its terms."""
+    needs: Mapping[str, PolicyNeed]
+    """By GPU id."""
+    details: Mapping[str, Any]
+    """`kv`, `engine_budget` and, for llama.cpp, `buffers`, as in the plan's file format."""
+    host_terms: tuple[Term, ...]
+    """Host buffers of the engine itself; loading and caches of the operating system are `host.py`'s."""
+    warnings: tuple[str, ...]
+
+
+def plan_serving(
+    phase: Serving,
+    spec: ModelSpec,
+    gpus: Sequence[ChosenGpu],
+    judge: ChosenGpu,
+    hardware: HardwareCatalog,
+    working_set: Sequence[Term] = (),
+) -> ServingPlan:
+    """Plan a serving phase on each of `gpus`; the ledger is that of `judge`.
+
+    `working_set`, for the engine `transformers` only: terms of one forward pass with instants among `prefill`,
+    `sampling` and `decode`.
+    """
+    load = serving_workload(phase, spec)
+    overheads = hardware.overheads
+    plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
+    judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
+    needs = {
+        gpu_id: PolicyNeed(int(plan.need_bytes), plan.capacity_bytes, plan.refusal) for gpu_id, plan in plans.items()
+    }
+    details: dict[str, Any] = {
+        "kv": _kv(load, plans),
+        "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
+    }
+    if judging.buffers:
+        details["buffers"] = dict(judging.buffers)
+    return ServingPlan(Ledger(MOMENTS, judging.terms), needs, details, judging.host, _warnings(phase, judging))
+
+
+def _kv(load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
+    """Cache rates and capacities per GPU id; tokens are those of one replica."""
+    rate = kv_bytes_per_token(
+        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel, pipeline=load.pipeline
+    )
+    available = {gpu_id: plan.tokens_available for gpu_id, plan in plans.items()}
+    return {
+        "bytes_per_token": int(rate),
+        "tokens_needed": int(load.sequences) * int(load.context_tokens),
+        "tokens_available": available,
+        "max_concurrency": {
+            gpu_id: None if tokens is None else round(tokens / int(load.context_tokens), 2)
+            for gpu_id, tokens in available.items()
+        },
+    }
+
+
+def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:
+    """What is allowed but unwise, and why the engine would not start on the judging GPU."""
+    found = [] if judging.refusal is None else [judging.refusal]
+    utilization = phase.gpu_memory_utilization
+    if phase.engine == "vllm" and utilization is not None and utilization > UNWISE_UTILIZATION:
+        found.append(
+            f"A GPU share of {utilization:g} leaves no room for CUDA graphs and peaks outside the profile; "
+            "0.90 to 0.95 is usual."
+        )
+    if phase.engine == "vllm" and phase.engine_version is None:
+        found.append("The vLLM version is not stated; rules of 0.19 are used. Other versions profile differently.")
+    return tuple(found)

@@ -1,0 +1,156 @@
+"""llama.cpp: the last layers on the GPU, a cache beside them, and one buffer as large as the largest graph.
+
+Rules: src/llama-model.cpp (placement), src/llama-kv-cache.cpp, ggml/src/ggml-alloc.c; checked against the buffer sizes
+that llama.cpp prints at start (ggml-org/llama.cpp and ikawrakow/ik_llama.cpp logs).
+"""
+
+from math import ceil
+
+from planner.engine.gguf import GgufMix, GgufSizes, gguf_sizes
+from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
+from planner.engine.overhead import llama_cpp_overhead
+from planner.engine.quantization import cache_element_bytes, weight_format
+from planner.engine.rounding import ceil_div, round_up, smaller
+from planner.engine.servers.workload import LOADED, RUNNING, ServerPlan, ServingWorkload, vocabulary
+from planner.engine.term import Factor, Number, Term
+from planner.errors import PlannerError
+from planner.hardware import ChosenGpu, Overheads
+from planner.model.spec import Attention, ModelSpec
+
+PADDING = 256
+"""Cells of a sequence's cache are rounded up to this."""
+DEFAULT_MICRO_BATCH = 512
+FILE_TYPES = {"fp32": "f32", "bf16": "f16", "fp16": "f16", "mxfp4": "mxfp4_moe"}
+"""GGUF file type that a format of other engines corresponds to; bf16 and f16 are equally wide."""
+COMPUTE_SOURCE = (
+    "ggml/src/ggml-alloc.c: one buffer as large as the graph's fullest point; checked against printed sizes"
+)
+
+
+def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) -> ServerPlan:
+    """How llama.cpp places a model on the GPU that judges; `pipeline` or `tensor` GPUs share the layers evenly."""
+    sizes = _sizes(load)
+    layers = len(sizes.layers)
+    wanted = layers + 1 if load.gpu_layers is None else min(load.gpu_layers, layers + 1)
+    on_gpu, has_head = min(wanted, layers), wanted > layers
+    cards = load.gpus
+    own_layers = ceil_div(on_gpu, cards)
+    weights = _weights(sizes, own_layers, has_head)
+    micro_batch = load.micro_batch or DEFAULT_MICRO_BATCH
+    cache = _cache(load, own_layers / layers, micro_batch)
+    whole_cache = _cache(load, 1.0, micro_batch)
+    compute = _compute(load, micro_batch, has_head)
+    overhead = llama_cpp_overhead(chosen.gpu, overheads, ("load", *RUNNING)).terms
+    host = _host(load, sizes, layers - on_gpu, has_head, micro_batch)
+
+    weights_bytes, cache_bytes = int(total_bytes(weights)), int(total_bytes(cache))
+    compute_bytes, overhead_bytes = int(total_bytes(compute)), int(total_bytes(overhead))
+    total = chosen.capacities.usable_bytes
+    state_bytes = sum(int(item.bytes) for item in whole_cache if "state" in item.name)
+    need_bytes = weights_bytes + cache_bytes + compute_bytes + overhead_bytes
+    free = None if total is None else max(0, total - need_bytes + cache_bytes)
+    sequences, context = int(load.sequences), int(load.context_tokens)
+    return ServerPlan(
+        weights, cache, compute, overhead,
+        need_bytes=need_bytes,
+        capacity_bytes=total,
+        budget={
+            "total_bytes": total, "budget_bytes": total, "weights_bytes": weights_bytes,
+            "activation_bytes": compute_bytes, "non_torch_bytes": overhead_bytes, "cuda_graph_bytes": 0,
+            "kv_cache_bytes": cache_bytes,
+            "state_bytes": sum(int(item.bytes) for item in cache if "state" in item.name),
+        },
+        tokens_available=free * sequences * context // cache_bytes if free is not None and cache_bytes else None,
+        buffers={
+            "model_total_bytes": sizes.total,
+            "model_gpu_bytes": _gpu_bytes(sizes, on_gpu, has_head),
+            "kv_bytes": int(total_bytes(whole_cache)) - state_bytes,
+            "compute_bytes": compute_bytes,
+            "host_bytes": int(total_bytes(host)),
+            "state_bytes": state_bytes,
+        },
+        host=host,
+    )  # fmt: skip
+
+
+def _sizes(load: ServingWorkload) -> GgufSizes:
+    mix = weight_format(FILE_TYPES.get(load.weights, load.weights))
+    if not isinstance(mix, GgufMix):
+        raise PlannerError(
+            f"llama.cpp reads GGUF files; '{load.weights}' is not a GGUF type. Choose one, such as q4_k_m."
+        )
+    return gguf_sizes(load.spec, mix)
+
+
+def _gpu_bytes(sizes: GgufSizes, on_gpu: int, has_head: bool) -> int:
+    """The last layers, and the head with the final norm; a tied head is a second copy of the token table."""
+    head = sizes.output + (sizes.token_embedding if sizes.tied else 0)
+    return sum(sizes.layers[len(sizes.layers) - on_gpu :]) + (head if has_head else 0)
+
+
+def _weights(sizes: GgufSizes, layers: int, has_head: bool) -> tuple[Term, ...]:
+    source = "src/llama-model.cpp: the last layers and then the head go to the GPU; the token table stays on the host"
+    held = sizes.layers[len(sizes.layers) - layers :]
+    terms = [Term("weights", "layers", (Factor("bytes in the file", sum(held), f"{layers} layers"),), LOADED, source)]
+    if has_head:
+        head = sizes.output + (sizes.token_embedding if sizes.tied else 0)
+        note = "a tied head is copied" if sizes.tied else ""
+        terms.append(Term("weights", "head", (Factor("bytes in the file", head, note),), LOADED, source))
+    return tuple(terms)
+
+
+def _cache(load: ServingWorkload, share: float, micro_batch: int) -> tuple[Term, ...]:
+    """The cache of the layers on this GPU: `share` of all of them."""
+    context = round_up(load.context_tokens, PADDING)
+
+    def held(window: int, tokens: Number) -> Number:
+        cells: Number = tokens if load.full_window else smaller(round_up(window + micro_batch, PADDING), tokens)
+        return cells
+
+    policy = CachePolicy(
+        cache_element_bytes(load.cache_type), 1, held, state_bytes=4, conv_bytes=4,
+        source="src/llama-kv-cache.cpp: K and V of every cell; the context is padded to 256",
+    )  # fmt: skip
+    terms = kv_cache_terms(load.spec, policy, RUNNING, sequences=load.sequences, tokens=context)
+    if share == 1.0:
+        return terms
+    part = Factor("share of layers here", share)
+    return tuple(Term(t.component, t.name, (*t.factors, part), t.alive, t.source) for t in terms)
+
+
+def _compute(load: ServingWorkload, micro_batch: int, has_head: bool) -> tuple[Term, ...]:
+    """The larger of the logits' graph and, without flash attention, the scores' graph."""
+    hidden = load.spec.stack.hidden_size
+    logits = Term(
+        "activations", "compute buffer",
+        (Factor("micro-batch", micro_batch),
+         Factor("vocabulary + hidden", vocabulary(load.spec) + hidden if has_head else 4 * hidden),
+         Factor("bytes", 4)), RUNNING, COMPUTE_SOURCE,
+    )  # fmt: skip
+    if load.flash_attention:
+        return (logits,)
+    scores = Term(
+        "activations", "compute buffer",
+        (Factor("heads", _heads(load.spec)), Factor("context", round_up(load.context_tokens, PADDING)),
+         Factor("micro-batch", micro_batch), Factor("bytes", 4)), RUNNING, COMPUTE_SOURCE,
+    )  # fmt: skip
+    return (max(logits, scores, key=lambda item: int(item.bytes)),)
+
+
+def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, micro_batch: int) -> tuple[Term, ...]:
+    """Host memory: the token table, layers left there, inputs of the graph, and one row of logits per sequence."""
+    source = "src/llama-context.cpp: host compute and output buffers, as llama.cpp prints them"
+    left = sum(sizes.layers[:layers]) + sizes.token_embedding + (0 if has_head else sizes.output)
+    context = round_up(load.context_tokens, PADDING)
+    inputs = ceil(micro_batch * (load.spec.stack.hidden_size + int(context)) * 4)
+    return (
+        Term("overhead", "weights on the host", (Factor("bytes in the file", left),), ("host_ram",), source),
+        Term("overhead", "graph inputs", (Factor("bytes", inputs, "micro-batch x (hidden + context) x 4"),),
+             ("host_ram",), source),
+        Term("overhead", "logits", (Factor("vocabulary", vocabulary(load.spec)), Factor("sequences", load.sequences),
+                                    Factor("bytes", 4)), ("host_ram",), source),
+    )  # fmt: skip
+
+
+def _heads(spec: ModelSpec) -> int:
+    return max((group.mixer.heads for group in spec.stack.groups if isinstance(group.mixer, Attention)), default=0)

@@ -1,0 +1,201 @@
+"""Serving engines against their own logs and tables."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from planner.engine.phases.serving import plan_serving
+from planner.engine.servers import MOMENTS, serving_workload
+from planner.engine.servers.versions import vllm_band
+from planner.errors import PlannerError
+from planner.hardware import load_hardware
+from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Norm, Stack
+from planner.scenario.serving import Serving
+from planner.units import GIB, MIB
+
+HARDWARE = load_hardware()
+
+
+def llama(layers, hidden, heads, kv_heads, ffn, vocab=128256, positions=131072, qk_norm=None) -> ModelSpec:
+    group = LayerGroup(layers, Attention(heads, kv_heads, 128, qk_norm=qk_norm), DenseFeedForward(ffn))
+    stack = Stack("decoder", hidden, Embedding(vocab, hidden), (group,))
+    return ModelSpec("m", "llama", "causal-lm", (stack,), Head(vocab), positions)
+
+
+LLAMA_8B = llama(32, 4096, 32, 8, 14336)
+QWEN_32B = llama(64, 5120, 64, 8, 25600, 151936, 40960, Norm())
+MISTRAL_7B = llama(32, 4096, 32, 8, 14336, 32000, 32768)
+
+
+def plan(spec, gpu="h100-sxm5-80gb", total=None, **fields):
+    chosen = HARDWARE.resolve(gpu, total_bytes=total)
+    phase = Serving.model_validate_json(json.dumps(fields))
+    return plan_serving(phase, spec, [chosen], chosen, HARDWARE)
+
+
+def budget(spec, gpu="h100-sxm5-80gb", **fields):
+    return plan(spec, gpu, **fields).details["engine_budget"][gpu]
+
+
+def test_vllm_0_19_divides_an_h100_as_its_log_says_for_llama_8b():
+    # utilization 0.95 of 79.19 GiB: weights 14.99, activation 1.89, non-torch 0.25, cache 58.11 GiB, 476 016 tokens
+    answer = plan(
+        LLAMA_8B, total=85029615043, engine_version="0.19.0 V1", gpu_memory_utilization=0.95,
+        max_num_batched_tokens=8192, max_num_seqs=1024,
+    )  # fmt: skip
+    parts = answer.details["engine_budget"]["h100-sxm5-80gb"]
+    assert parts["weights_bytes"] == pytest.approx(14.99 * GIB, rel=0.0005)
+    assert parts["activation_bytes"] == pytest.approx(1.89 * GIB, rel=0.005)
+    assert parts["non_torch_bytes"] == 0.25 * GIB
+    assert parts["kv_cache_bytes"] == pytest.approx(58.11 * GIB, rel=0.001)
+    assert answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"] == pytest.approx(476016, rel=0.001)
+
+
+def test_an_fp8_cache_holds_twice_the_tokens():
+    fields = {"engine_version": "0.19.0 V1", "max_num_seqs": 1024, "gpu_memory_utilization": 0.95}
+    wide = plan(LLAMA_8B, total=85029615043, **fields).details["kv"]["tokens_available"]["h100-sxm5-80gb"]
+    narrow = plan(LLAMA_8B, total=85029615043, kv_cache_dtype="fp8", **fields).details["kv"]["tokens_available"]
+    assert narrow["h100-sxm5-80gb"] == pytest.approx(2 * wide, abs=16)
+
+
+def test_vllm_0_6_without_chunked_prefill_profiles_the_whole_prompt():
+    # logs of Llama 3.1 8B on an RTX 3090: 2.07 GiB at 20 000 tokens, 2.99 GiB at 29 000
+    fields = {"engine_version": "0.6.4 V0", "chunked_prefill": False, "max_num_seqs": 256}
+    short = budget(LLAMA_8B, "rtx-3090", context_length=20000, **fields)["activation_bytes"]
+    long = budget(LLAMA_8B, "rtx-3090", context_length=29000, **fields)["activation_bytes"]
+    assert short == pytest.approx(2.07 * GIB, rel=0.01)
+    assert long == pytest.approx(2.99 * GIB, rel=0.01)
+
+
+def test_the_sampler_dominates_at_4096_sequences_in_vllm_0_6():
+    # 19.09 GiB on MI300X for a vocabulary of 128 256
+    parts = budget(LLAMA_8B, engine_version="0.6.5 V0", max_num_seqs=4096, context_length=8192)
+    assert parts["activation_bytes"] == pytest.approx(19.09 * GIB, rel=0.002)
+
+
+def test_qwen3_32b_on_one_h100_refuses_32000_tokens_and_serves_16000():
+    # llm-d-planner: 32 000 tokens need 7.81 GiB of cache, 16 000 need 3.91; 4.45 GiB were free.
+    fields = {"engine_version": "0.11 V1", "max_num_seqs": 1024, "max_num_batched_tokens": 8192}
+    long, short = (plan(QWEN_32B, context_length=length, **fields) for length in (32000, 16000))
+    assert "longer than the cache" in long.needs["h100-sxm5-80gb"].refusal
+    need = short.needs["h100-sxm5-80gb"]
+    assert need.refusal is None
+    assert need.need_bytes <= need.capacity_bytes
+
+
+def test_a_tenth_of_a_t4_has_no_room_for_mistral_7b_awq():
+    # vllm-project/vllm#7028
+    need = plan(MISTRAL_7B, "t4", weights="awq-int4", gpu_memory_utilization=0.1, context_length=2048).needs["t4"]
+    assert "no memory is left for cache blocks" in need.refusal
+
+
+def test_blocks_are_the_pool_divided_by_block_and_token():
+    # llm-d-benchmark#454
+    answer = plan(LLAMA_8B, engine_version="0.19", kv_cache_memory_bytes=10 * GIB, block_size=32)
+    assert answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"] == 10 * GIB // (32 * 131072) * 32
+
+
+def test_tensorrt_takes_a_share_of_free_memory_and_vllm_a_share_of_all():
+    # ai-dynamo/aiconfigurator#1159
+    trt = budget(LLAMA_8B, engine="tensorrt-llm", gpu_memory_utilization=0.9, total=79 * GIB)
+    used = trt["weights_bytes"] + trt["activation_bytes"] + trt["non_torch_bytes"]
+    assert trt["kv_cache_bytes"] == int(0.9 * (79 * GIB - used))
+    vllm = budget(LLAMA_8B, engine_version="0.19", gpu_memory_utilization=0.9, total=79 * GIB)
+    used = vllm["weights_bytes"] + vllm["activation_bytes"] + vllm["non_torch_bytes"]
+    assert vllm["kv_cache_bytes"] == int(0.9 * 79 * GIB) - used
+
+
+def test_a_stated_number_of_tokens_is_the_cache():
+    # NVIDIA/TensorRT-LLM#1400: 132 608 tokens x 524 288 bytes of Llama 7B
+    llama_7b = llama(32, 4096, 32, 32, 11008, 32000, 2048)
+    parts = budget(llama_7b, "a100-sxm4-80gb", engine="tensorrt-llm", weights="int8", kv_cache_dtype="fp16",
+                   max_total_tokens=132608, context_length=2048)  # fmt: skip
+    assert parts["kv_cache_bytes"] == 69_524_783_104
+
+
+def test_sglang_refuses_when_weights_exceed_the_static_fraction():
+    # InferenceX#2128: a fraction below weights / total cannot start.
+    need = plan(LLAMA_8B, engine="sglang", gpu_memory_utilization=0.15).needs["h100-sxm5-80gb"]
+    assert "mem_fraction_static" in need.refusal
+
+
+def test_llama_cpp_prints_the_cache_of_mistral_small_and_the_compute_buffer_of_a_full_offload():
+    # ollama/ollama#6160: KV 5 712 MiB; a full offload's buffer is micro-batch x (vocabulary + hidden) x 4
+    spec = llama(56, 6144, 48, 8, 16384, 32768)
+    buffers = plan(
+        spec, "rtx-4090", engine="llama.cpp", weights="q4_0", kv_cache_dtype="q8_0", context_length=49152
+    ).details["buffers"]
+    assert buffers["kv_bytes"] == 5712 * MIB
+    assert buffers["compute_bytes"] == 512 * (32768 + 6144) * 4
+
+
+def test_llama_cpp_keeps_the_token_table_on_the_host_and_splits_layers():
+    whole = plan(LLAMA_8B, "rtx-4090", engine="llama.cpp", weights="q8_0").details["buffers"]
+    assert whole["model_total_bytes"] - whole["model_gpu_bytes"] == 128256 * 4096 * 34 // 32
+    half = plan(LLAMA_8B, "rtx-4090", engine="llama.cpp", weights="q8_0", gpu_layers=16)
+    layers = (whole["model_gpu_bytes"] - 128256 * 4096 * 34 // 32 - 4096 * 4) // 32
+    assert half.details["buffers"]["model_gpu_bytes"] == 16 * layers
+    assert sum(item.bytes for item in half.ledger.terms if item.component == "kv_cache") == 8192 * 131072 // 2
+
+
+def test_transformers_ends_decoding_with_weights_and_the_final_cache():
+    # Qwen3 speed benchmark, 8B bf16: 20 267 MiB at the end of 30 720 + 2 048 tokens
+    spec = llama(36, 4096, 32, 8, 12288, 151936, 40960, Norm())
+    moments, _ = plan(
+        spec, "h20-96gb", engine="transformers", context_length=32768, prompt_tokens=30720
+    ).ledger.settle()
+    assert moments["decode"].allocated_bytes == pytest.approx(21251489792, rel=0.002)
+
+
+def test_the_need_grows_with_requests_while_the_reserve_does_not():
+    one, many = (plan(LLAMA_8B, engine_version="0.19", concurrent_sequences=count) for count in (1, 32))
+    gpu = "h100-sxm5-80gb"
+    assert many.needs[gpu].need_bytes - one.needs[gpu].need_bytes == 31 * 8192 * 131072
+    assert many.details["engine_budget"] == one.details["engine_budget"]
+
+
+def test_replicas_share_the_requests():
+    phase = Serving.model_validate_json('{"concurrent_sequences": 33, "parallelism": {"data": 4}}')
+    assert serving_workload(phase, LLAMA_8B).sequences == 9
+
+
+def test_an_encoder_needs_no_cache_and_is_never_refused_for_one():
+    # gpustack/gpustack#1047: a pool is reserved, but an embedding model does not need it.
+    group = LayerGroup(12, Attention(12, 12, 64, causal=False), DenseFeedForward(3072, gated=False))
+    stack = Stack("encoder", 768, Embedding(21128, 768), (group,))
+    encoder = ModelSpec("m3e", "bert", "feature-extraction", (stack,), None, 512)
+    answer = plan(encoder, "rtx-4090", engine_version="0.19", context_length=512)
+    assert answer.needs["rtx-4090"].refusal is None
+    assert answer.needs["rtx-4090"].need_bytes < GIB
+    assert answer.details["kv"]["bytes_per_token"] == 0
+
+
+def test_an_unknown_capacity_leaves_the_budget_open():
+    chosen = HARDWARE.resolve("h100-sxm5-80gb")
+    unknown = replace(chosen, capacities=replace(chosen.capacities, usable_bytes=None, usable_basis="unknown"))
+    answer = plan_serving(Serving.model_validate_json("{}"), LLAMA_8B, [unknown], unknown, HARDWARE)
+    assert answer.needs[unknown.id].capacity_bytes is None
+    assert answer.details["kv"]["tokens_available"][unknown.id] is None
+
+
+def test_llama_cpp_asks_for_a_gguf_type():
+    with pytest.raises(PlannerError, match="awq-int4"):
+        plan(LLAMA_8B, engine="llama.cpp", weights="awq-int4")
+
+
+def test_every_term_is_alive_at_an_instant_of_the_ledger():
+    instants = {instant for names in MOMENTS.values() for instant in names}
+    for engine, weights in (("vllm", "bf16"), ("sglang", "bf16"), ("tensorrt-llm", "bf16"), ("llama.cpp", "q4_k_m"),
+                            ("transformers", "bf16")):  # fmt: skip
+        for item in plan(LLAMA_8B, engine=engine, weights=weights).ledger.terms:
+            assert set(item.alive) <= instants
+            assert item.source
+
+
+def test_versions_choose_their_band():
+    assert vllm_band("0.6.4").generation == vllm_band("0.8 V0").generation == "V0"
+    assert vllm_band("0.7.2 V1").generation == "V1"
+    assert vllm_band("0.16.0").sampler_bytes > 2 * vllm_band("0.17.0 V1").sampler_bytes
+    assert vllm_band("0.25.1").graphs_in_budget
+    assert vllm_band(None) == vllm_band("0.19") == vllm_band("nightly")
