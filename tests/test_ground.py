@@ -11,22 +11,16 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPENDENCIES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
 SOURCES = sorted((ROOT / "planner").rglob("*.py"))
 
-XCB_PACKAGES = [
-    "libxcb-cursor0",
-    "libxcb-icccm4",
-    "libxcb-image0",
-    "libxcb-keysyms1",
-    "libxcb-randr0",
-    "libxcb-render-util0",
-    "libxcb-shape0",
-    "libxcb-xinerama0",
-    "libxkbcommon-x11-0",
-]
+XCB_PACKAGES = (
+    *("libxcb-cursor0", "libxcb-icccm4", "libxcb-image0", "libxcb-keysyms1", "libxcb-randr0"),
+    *("libxcb-render-util0", "libxcb-shape0", "libxcb-xinerama0", "libxkbcommon-x11-0"),
+)
 """Qt's xcb plugin loads them at run time; without one of them the program aborts on X11."""
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on")
-def test_void_methods_of_pyside_give_away_no_reference_to_none(qapp):
+@pytest.mark.usefixtures("qapp")
+def test_void_methods_of_pyside_give_away_no_reference_to_none():
     """PySide6 6.12.0 loses one at each call on Python 3.11, until the interpreter aborts."""
     from PySide6.QtWidgets import QLabel
 
