@@ -34,7 +34,7 @@ class Config:
         self.assumed: list[str] = []
         self._aliases: Json = known.get("aliases", _NO_TYPE)
         self._parts: Json = known.get("parts", _NO_TYPE)
-        self._defaults: Json = known.get("defaults", _NO_TYPE)
+        self._defaults = {self._aliases.get(key, key): value for key, value in known.get("defaults", {}).items()}
         self._values = {self._aliases.get(key, key): value for key, value in values.items()}
 
     def raw(self, key: str, default: Any = None) -> Any:
@@ -52,6 +52,17 @@ class Config:
     def states(self, key: str) -> bool:
         """Whether the file itself gives a value for `key`."""
         return self._values.get(self._aliases.get(key, key)) is not None
+
+    @property
+    def stated(self) -> Json:
+        """The keys that the file itself gives."""
+        return self._values
+
+    def with_values(self, **values: Any) -> "Config":
+        """The same configuration with some values set."""
+        changed = Config({**self._values, **values}, self.model_type, self.where)
+        changed.assumed = self.assumed
+        return changed
 
     def error(self, key: str, value: object, right: str) -> ModelError:
         shown = repr(value)

@@ -6,6 +6,7 @@ its key, one that is fixed in the code by True or False.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from planner.model.readers.config import Config
 from planner.model.readers.layers import layer_count, merged, windows
@@ -45,10 +46,12 @@ class Traits:
     fused_mlp: bool = False
     qk_norm: Switch = False
     qk_norm_kind: Norm = RMS_NORM
-    qk_norm_all: bool = False
+    qk_norm_scope: Literal["head", "all", "each"] = "head"
     head_dim: str = "head_dim"
     kv_heads: str = "num_key_value_heads"
     ffn: str = "intermediate_size"
+    ffn_ratio: int | None = None
+    """Times the hidden size, where the feed-forward's own size is not stated."""
     activation: str = "hidden_act"
     windows: Windows = windows
     linear: LinearKind = "linear"
@@ -58,6 +61,7 @@ class Traits:
     attention_names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     rotary: bool = True
+    dropout: str = "attention_dropout"
 
 
 def switch(config: Config, value: Switch) -> bool:
@@ -84,8 +88,8 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         output_bias=switch(config, traits.output_bias),
         qk_norm=traits.qk_norm_kind if switch(config, traits.qk_norm) else None,
         window=window,
-        dropout=config.number("attention_dropout", 0.0, maximum=1.0),
-        qk_norm_scope="all" if traits.qk_norm_all else "head",
+        dropout=config.number(traits.dropout, 0.0, maximum=1.0),
+        qk_norm_scope=traits.qk_norm_scope,
         fused=traits.fused_qkv,
         rotary_share=rotary_share(config) if traits.rotary else 0.0,
         linear=traits.linear,
@@ -102,10 +106,15 @@ def rotary_share(config: Config) -> float:
     return config.number("partial_rotary_factor", 1.0, maximum=1.0)
 
 
+def feed_forward_size(config: Config, traits: Traits) -> int:
+    usual = None if traits.ffn_ratio is None else traits.ffn_ratio * config.size("hidden_size")
+    return config.size(traits.ffn, usual)
+
+
 def feed_forward(config: Config, traits: Traits, size: int | None = None) -> DenseFeedForward:
     """The dense feed-forward of one layer."""
     return DenseFeedForward(
-        size=config.size(traits.ffn) if size is None else size,
+        size=feed_forward_size(config, traits) if size is None else size,
         gated=traits.gated,
         activation=config.text(traits.activation, "silu"),
         bias=switch(config, traits.mlp_bias),

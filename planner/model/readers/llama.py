@@ -46,13 +46,13 @@ TRAITS: dict[str, Traits] = {
     "qwen3": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, windows=_last_sliding),
     "olmo": Traits(norm=_NO_WEIGHT, qkv_bias="attention_bias", output_bias="attention_bias"),
     "olmo2": Traits(
-        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, qk_norm_all=True, arrangement="post"
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, qk_norm_scope="all", arrangement="post"
     ),
     "olmo3": Traits(
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         qk_norm=True,
-        qk_norm_all=True,
+        qk_norm_scope="all",
         arrangement="post",
         windows=_three_to_one,
     ),
@@ -103,7 +103,7 @@ TRAITS: dict[str, Traits] = {
         output_bias="attention_bias",
         qk_norm="use_qk_norm",
         qk_norm_kind=_LAYER_NORM_NO_BIAS,
-        qk_norm_all=True,
+        qk_norm_scope="all",
     ),
     "cohere2": Traits(
         norm=_LAYER_NORM_NO_BIAS,

@@ -9,7 +9,7 @@ from planner.model.spec import ModelSpec
 
 Reader = Callable[[Config, str | None], ModelSpec]
 
-FAMILIES = ("llama",)
+FAMILIES = ("llama", "gpt", "bloom_opt_mpt", "falcon", "parallel", "gemma", "moe", "deepseek", "dbrx")
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 
 

@@ -24,8 +24,8 @@ class Attention:
     """Bias of the keys where it differs from `qkv_bias` (Whisper has none)."""
     value_head_dim: int | None = None
     """Width of a value head where it differs from `head_dim`."""
-    qk_norm_scope: Literal["head", "all"] = "head"
-    """`head`: one weight of `head_dim` for every head. `all`: a weight for every element of the projection."""
+    qk_norm_scope: Literal["head", "all", "each"] = "head"
+    """`head`: one weight of `head_dim` for all heads; `each`: one per head; `all`: one over the whole projection."""
     value_norm: Norm | None = None
     fused: bool = False
     """Queries, keys and values are one stored matrix."""

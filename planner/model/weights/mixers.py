@@ -42,10 +42,11 @@ def attention(mixer: Attention, hidden: int) -> Iterator[Weight]:
     if mixer.sinks:
         yield Weight("sinks", (mixer.heads,), "parameter", "column")
     if mixer.qk_norm is not None:
-        whole = mixer.qk_norm_scope == "all"
-        yield from norm("q_norm", mixer.query_size if whole else mixer.head_dim, mixer.qk_norm)
-        if mixer.own_key_value:
-            yield from norm("k_norm", key_rows if whole else mixer.head_dim, mixer.qk_norm)
+        whole, each = mixer.qk_norm_scope == "all", mixer.qk_norm_scope == "each"
+        for name, heads, rows in (("q_norm", mixer.heads, mixer.query_size), ("k_norm", mixer.kv_heads, key_rows)):
+            if name == "q_norm" or mixer.own_key_value:
+                for _ in range(heads if each else 1):
+                    yield from norm(name, rows if whole else mixer.head_dim, mixer.qk_norm)
     if mixer.value_norm is not None and mixer.own_key_value:
         yield from norm("v_norm", mixer.value_dim, mixer.value_norm)
 

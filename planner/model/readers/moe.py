@@ -1,0 +1,198 @@
+"""Decoders with a mixture of experts in some or all layers and ordinary attention, one record each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from planner.model.readers.config import Config
+from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, layer, switch
+from planner.model.readers.layers import every, layer_count, merged, windows
+from planner.model.readers.llama import TRAITS as DENSE
+from planner.model.spec import (
+    LAYER_NORM,
+    DenseFeedForward,
+    LayerGroup,
+    LinearKind,
+    MixtureOfExperts,
+    ModelSpec,
+    Tensor,
+)
+
+Sparse = Callable[[Config, int], list[bool]]
+Shared = Callable[[Config], DenseFeedForward | None]
+
+
+def all_sparse(_config: Config, layers: int) -> list[bool]:
+    return [True] * layers
+
+
+def sparse_steps(config: Config, layers: int) -> list[bool]:
+    """Qwen-MoE: every `decoder_sparse_step`-th layer but those of `mlp_only_layers`."""
+    step = config.size("decoder_sparse_step", 1)
+    dense = set(config.sizes("mlp_only_layers")) if config.raw("mlp_only_layers") else set()
+    return [index not in dense and (index + 1) % step == 0 for index in range(layers)]
+
+
+def first_dense(config: Config, layers: int) -> list[bool]:
+    """DeepSeek, GLM, dots: dense up to `first_k_dense_replace`, or as `mlp_layer_types` says."""
+    types = config.texts("mlp_layer_types", layers)
+    if types is not None:
+        return [kind == "sparse" for kind in types]
+    # GLM-4.7-Flash has no such key: its first layer is dense.
+    dense = config.count("first_k_dense_replace", 1)
+    return [index >= dense for index in range(layers)]
+
+
+def ernie_interval(config: Config, layers: int) -> list[bool]:
+    """ERNIE 4.5: every `moe_layer_interval`-th layer between a first and a last one (-1: the last of all)."""
+    start, step = config.count("moe_layer_start_index"), config.size("moe_layer_interval")
+    end = config.raw("moe_layer_end_index", -1)
+    last = layers - 1 if end == -1 else config.count("moe_layer_end_index")
+    return [(index + 1) % step == 0 and start <= index <= last for index in range(layers)]
+
+
+def no_shared(_config: Config) -> DenseFeedForward | None:
+    return None
+
+
+def shared_experts(count: str, size: str = "moe_intermediate_size", bias: str | bool = False) -> Shared:
+    """So many shared experts as the key `count` says, stored as one feed-forward."""
+
+    def read(config: Config) -> DenseFeedForward | None:
+        experts = config.count(count)
+        own = config.size(size)
+        return DenseFeedForward(experts * own, bias=switch(config, bias)) if experts else None
+
+    return read
+
+
+def _qwen_shared(config: Config) -> DenseFeedForward | None:
+    return DenseFeedForward(config.size("shared_expert_intermediate_size"))
+
+
+def _granite_shared(config: Config) -> DenseFeedForward | None:
+    size = config.count("shared_intermediate_size")
+    names = ("", "input_linear", "output_linear")
+    return DenseFeedForward(size, fused=True, names=names) if size else None
+
+
+def _hunyuan_shared(config: Config) -> DenseFeedForward | None:
+    return DenseFeedForward(config.size("intermediate_size"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sparsity:
+    """Where the experts stand in one architecture, and what its keys are called."""
+
+    traits: Traits
+    experts: str = "num_experts"
+    visited: str = "num_experts_per_tok"
+    size: str = "moe_intermediate_size"
+    sparse: Sparse = all_sparse
+    shared: Shared = no_shared
+    shared_gate: bool = False
+    bias: bool = False
+    router: LinearKind = "subclass"
+    router_bias: bool = False
+    sinks: bool = False
+    correction: bool = False
+    """A trainable per-expert correction of the router's scores."""
+
+
+def _alternating(config: Config, layers: int) -> list[int | None]:
+    """gpt-oss: every second layer slides, beginning with the first."""
+    return windows(config, layers, every(2, layers))
+
+
+_ATTENTION_BIAS = Traits(qkv_bias="attention_bias", output_bias="attention_bias")
+_GRANITE = Sparsity(_ATTENTION_BIAS, experts="num_local_experts", size="intermediate_size")
+
+SPARSE: dict[str, Sparsity] = {
+    "mixtral": Sparsity(DENSE["mistral"], experts="num_local_experts", size="intermediate_size"),
+    "qwen2_moe": Sparsity(
+        replace(DENSE["qwen2"], qkv_bias="qkv_bias"), sparse=sparse_steps, shared=_qwen_shared, shared_gate=True
+    ),
+    "qwen3_moe": Sparsity(replace(DENSE["qwen3"], windows=DENSE["llama"].windows), sparse=sparse_steps),
+    "olmoe": Sparsity(replace(_ATTENTION_BIAS, qk_norm=True, qk_norm_scope="all"), size="intermediate_size"),
+    "phimoe": Sparsity(
+        replace(_ATTENTION_BIAS, norm=LAYER_NORM, head_bias="lm_head_bias", windows=DENSE["mistral"].windows),
+        experts="num_local_experts",
+        size="intermediate_size",
+    ),
+    "granitemoe": _GRANITE,
+    "granitemoeshared": replace(_GRANITE, shared=_granite_shared),
+    "glm4_moe": Sparsity(
+        Traits(qkv_bias="attention_bias", qk_norm="use_qk_norm"),
+        experts="n_routed_experts",
+        sparse=first_dense,
+        shared=shared_experts("n_shared_experts"),
+    ),
+    "dots1": Sparsity(
+        replace(_ATTENTION_BIAS, qk_norm=True),
+        experts="n_routed_experts",
+        sparse=first_dense,
+        shared=shared_experts("n_shared_experts"),
+    ),
+    "gpt_oss": Sparsity(
+        replace(_ATTENTION_BIAS, windows=_alternating),
+        experts="num_local_experts",
+        size="intermediate_size",
+        bias=True,
+        router_bias=True,
+        sinks=True,
+    ),
+    "minimax_m2": Sparsity(
+        Traits(qk_norm=True, qk_norm_scope="all"), experts="num_local_experts", size="intermediate_size"
+    ),
+    "ernie4_5_moe": Sparsity(
+        replace(DENSE["ernie4_5"], head_bias="use_bias"),
+        sparse=ernie_interval,
+        shared=shared_experts("moe_num_shared_experts", bias="use_bias"),
+        correction=True,
+    ),
+    "hunyuan_v1_moe": Sparsity(
+        replace(_ATTENTION_BIAS, qk_norm=True), size="intermediate_size", shared=_hunyuan_shared, router="linear"
+    ),
+}
+
+MODEL_TYPES = tuple(SPARSE)
+
+
+def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
+    """The experts of one layer."""
+    experts = config.size(sparsity.experts)
+    return MixtureOfExperts(
+        experts=experts,
+        experts_per_token=config.size(sparsity.visited, maximum=experts),
+        size=config.size(sparsity.size),
+        activation=config.text(sparsity.traits.activation, "silu"),
+        bias=sparsity.bias,
+        shared=sparsity.shared(config),
+        shared_gate=sparsity.shared_gate,
+        router=sparsity.router,
+        router_bias=sparsity.router_bias,
+        extra=(Tensor("e_score_correction_bias", (1, experts)),) if sparsity.correction else (),
+    )
+
+
+def sparse_layers(config: Config, sparsity: Sparsity) -> tuple[LayerGroup, ...]:
+    """Layers with experts where the architecture has them, and dense ones elsewhere."""
+    traits, count = sparsity.traits, layer_count(config)
+    pattern = sparsity.sparse(config, count)
+    experts = mixture(config, sparsity) if any(pattern) else None
+    dense = None if all(pattern) else feed_forward(config, traits)
+
+    def one(window: int | None, sparse: bool) -> LayerGroup:
+        mixer = replace(attention(config, traits, window), sinks=sparsity.sinks)
+        network = experts if sparse else dense
+        assert network is not None
+        return layer(traits, mixer, network)
+
+    seen = list(zip(traits.windows(config, count), pattern, strict=True))
+    kinds = {kind: one(*kind) for kind in set(seen)}
+    return merged(kinds[kind] for kind in seen)
+
+
+def read(config: Config, task: str | None) -> ModelSpec:
+    """A decoder with a mixture of experts."""
+    sparsity = SPARSE[config.model_type]
+    return decoder_model(config, task, sparsity.traits, sparse_layers(config, sparsity))
