@@ -7,9 +7,12 @@ Source: torch 2.13, `torch/csrc/autograd/engine.cpp` (`Engine::evaluate_function
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from planner.engine.activations.tape import Dims, Tape, Tensor
+
+if TYPE_CHECKING:
+    from planner.engine.activations.checkpoint import Frame
 
 Gradients: TypeAlias = list[Tensor | None]
 Backward: TypeAlias = Callable[[Tape, Gradients, Sequence[Tensor], Sequence[bool]], Gradients]
@@ -52,6 +55,25 @@ class Node:
     source: str
     slot: str
     outputs: int = 1
+    frame: "Frame | None" = None
+    """The checkpointed region whose recomputation brings back what this node needs."""
+    frame_index: int = 0
+
+
+def keep(saved: Sequence[Tensor]) -> list[Tensor]:
+    """Handles that hold the storages until backward has used them."""
+    kept = [tensor.handle() for tensor in saved]
+    for tensor in kept:
+        tensor.storage.record.saved = True
+    return kept
+
+
+def _spent(tape: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+    raise RuntimeError("a node of the graph runs backward once")
+
+
+_UNKEPT = Node("not kept", 0, (), _spent, [], (), "", "")
+"""Marks what needs a gradient while a checkpointed region is run again, beside the graph it belongs to."""
 
 
 @dataclass(slots=True)
@@ -89,26 +111,33 @@ def record(
     """
     if not (tape.grad_enabled and (always or any(source.requires_grad for source in inputs))):
         return
+    if tape.frame is not None and tape.frame.is_recomputing:
+        tape.frame.capture(saved)
+        for output in outputs:
+            output.node = _UNKEPT
+        return
     edges = tuple(Edge(source.node, source.output_index, source.dims, source.dtype) for source in inputs)
-    kept = [tensor.handle() for tensor in saved]
-    for tensor in kept:
-        tensor.storage.record.saved = True
     node = Node(
-        name, tape.next_sequence(), edges, backward, kept, tape.module_path(), tape.source, tape.slot, len(outputs)
+        name, tape.next_sequence(), edges, backward, [], tape.module_path(), tape.source, tape.slot, len(outputs)
     )
+    if tape.frame is None:
+        node.saved = keep(saved)
+    elif saved:
+        node.frame, node.frame_index = tape.frame, tape.frame.expect(tape, saved, outputs)
     for index, output in enumerate(outputs):
         output.node, output.output_index = node, index
 
 
-def run_backward(tape: Tape, root: Tensor, gradient: Tensor) -> None:
-    """Runs the graph behind `root`, latest node first, as the engine's one thread per device does."""
-    assert root.node is not None
-    waiting_for = _dependencies(root.node)
+def run_backward(tape: Tape, root: "Node | Accumulate | None", output_index: int, gradient: Tensor) -> None:
+    """Runs the graph behind an output of `root`, latest node first, as the engine's one thread per device does."""
+    assert root is not None
+    waiting_for = _dependencies(root)
     buffers = _Buffers()
-    buffers.waiting[root.node] = [None] * root.node.outputs
-    buffers.waiting[root.node][root.output_index] = gradient
+    buffers.waiting[root] = [None] * root.outputs
+    buffers.waiting[root][output_index] = gradient
     del gradient
-    ready: list[tuple[int, int, Node | Accumulate]] = [(-root.node.sequence, 0, root.node)]
+    ready: list[tuple[int, int, Node | Accumulate]] = [(-root.sequence, 0, root)]
+    del root
     order = 0
     while ready:
         node = heapq.heappop(ready)[2]
@@ -118,7 +147,7 @@ def run_backward(tape: Tape, root: Tensor, gradient: Tensor) -> None:
         with tape.within(node.modules, node.source, node.slot):
             gradients = _call(tape, node, buffers)
             node.saved.clear()
-            node.backward = _spent
+            node.backward, node.frame = _spent, None
             for edge in node.edges:
                 result = gradients.pop(0)
                 if edge.node is None:
@@ -130,10 +159,6 @@ def run_backward(tape: Tape, root: Tensor, gradient: Tensor) -> None:
                 if not waiting_for[edge.node]:
                     order += 1
                     heapq.heappush(ready, (-edge.node.sequence, order, edge.node))
-
-
-def _spent(tape: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
-    raise RuntimeError("a node of the graph runs backward once")
 
 
 def same_size(one: Dims, other: Dims) -> bool:
@@ -164,6 +189,8 @@ def _call(tape: Tape, node: Node, buffers: _Buffers) -> Gradients:
     if all(gradient is None for gradient in incoming):
         return [None] * len(node.edges)
     needs = [edge.node is not None for edge in node.edges]
+    if node.frame is not None:
+        node.saved = node.frame.unpack(tape, node.frame_index)
     outgoing = node.backward(tape, incoming, node.saved, needs)
     for index, edge in enumerate(node.edges):
         result = outgoing[index]

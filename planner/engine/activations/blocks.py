@@ -82,8 +82,9 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
         dtype = result.dtype
         a, b = layer.adapter
         with t.module("lora", PEFT):
-            x = ops.to(t, x, a.dtype, "input cast to the adapter's dtype")
-            dropped = ops.dropout(t, x) if layer.adapter_dropout else x
+            # `x` itself stays alive: the module call holds its arguments.
+            cast = ops.to(t, x, a.dtype, "input cast to the adapter's dtype")
+            dropped = ops.dropout(t, cast) if layer.adapter_dropout else cast
             low = _plain(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")
             del dropped
             high = _plain(t, b, None, low, ("rank",), layer.outputs, "lora_B output")

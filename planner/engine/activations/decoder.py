@@ -1,11 +1,10 @@
 """A decoder-only language model of transformers: embedding, layers, final norm, head and loss."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.attention import Cache, self_attention
-from planner.engine.activations.autograd import Gradients, record, run_backward
+from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import (
     LLAMA,
     LayerWeights,
@@ -18,6 +17,7 @@ from planner.engine.activations.blocks import (
     rms_norm,
     rotary_tables,
 )
+from planner.engine.activations.checkpoint import checkpoint, reentrant
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import LayerShape, Recipe
 from planner.engine.activations.tape import Tape, Tensor
@@ -79,6 +79,9 @@ def run_model(t: Tape, recipe: Recipe, model: Decoder, ids: Tensor) -> Tensor:
     """`LlamaModel.forward`: the hidden states after the final norm."""
     with t.module("model", f"{LLAMA}: LlamaModel.forward"):
         inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+        if recipe.lora is not None and recipe.checkpointing == "reentrant":
+            # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
+            inputs_embeds = t.leaf(inputs_embeds)
         positions = t.new((1, "sequence"), "int64", "position ids")
         t.tick("position ids")
         mask = _mask(t, recipe, inputs_embeds)
@@ -114,7 +117,11 @@ def _run_layer(
     def forward(x: Tensor) -> Tensor:
         return decoder_layer(t, layer, x, cos, sin, mask)
 
-    return checkpoint(t, forward, hidden_states) if recipe.checkpointing else forward(hidden_states)
+    if recipe.checkpointing == "none":
+        return forward(hidden_states)
+    return reentrant(t, forward, hidden_states) if recipe.checkpointing == "reentrant" else checkpoint(
+        t, forward, hidden_states
+    )
 
 
 def decoder_layer(
@@ -130,28 +137,6 @@ def decoder_layer(
     hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
     hidden_states = mlp(t, layer.shape, layer.weights, hidden_states)
     return ops.add(t, residual, hidden_states, "residual sum")
-
-
-def checkpoint(t: Tape, forward: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`torch.utils.checkpoint`: keeps the input alone, runs the layer again in backward."""
-    with t.no_grad():
-        out = forward(x)
-
-    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-        leaf = t.leaf(saved[0])
-        autocast, t.autocast = t.autocast, t.autocast_of_forward
-        with t.with_grad():
-            again = forward(leaf)
-        t.autocast = autocast
-        t.weight_copies.clear()
-        gradient = gradients[0]
-        assert gradient is not None
-        run_backward(t, again, gradient)
-        leaf.node = None
-        return [leaf.grad if needs[0] else None]
-
-    record(t, "checkpoint", [x], [out], backward, [x], always=True)
-    return out
 
 
 def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class Recipe:
     tied_embeddings: bool
     weight_dtype: str
     autocast: str | None
-    checkpointing: bool
+    checkpointing: Literal["none", "reentrant", "non-reentrant"]
     loss: Literal["full_logits", "none"]
     loss_upcast: bool
     keeps_outputs: bool

@@ -35,7 +35,7 @@ def record_training(recipe: Recipe) -> Tape:
     t.in_backward = True
     gradient = t.new((), loss.dtype, "gradient of loss")
     t.tick("gradient of loss")
-    run_backward(t, loss, gradient)
+    run_backward(t, loss.node, loss.output_index, gradient)
     del loss, gradient, kept
     t.in_backward = False
     t.moment = "optimizer_step"

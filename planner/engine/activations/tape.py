@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner.engine.activations.autograd import Accumulate, Node
+    from planner.engine.activations.checkpoint import Frame
 
 Dim = str | int
 """A named dimension such as `hidden`, or a plain number."""
@@ -105,6 +106,10 @@ class Tape:
     """What the forward pass ran under; recomputation runs under it again."""
     weight_copies: dict[int, Tensor] = field(default_factory=dict)
     """Autocast's cache of cast weights; it holds them until the region ends."""
+    frame: "Frame | None" = None
+    """The checkpointed region that is being run, or run again."""
+    ticks_left: int | None = None
+    """Operators that recomputation still runs; what follows the last of them is not made."""
     _modules: list[str] = field(default_factory=list)
     _sequence: int = 0
 
@@ -114,6 +119,8 @@ class Tape:
 
     def new(self, dims: Dims, dtype: str, label: str, kind: str = "") -> Tensor:
         """A freshly allocated tensor."""
+        if self.is_past_recomputation():
+            return Tensor(Storage(None, Record(label, dims, BYTES[dtype], "", True, "", self.now)), dims, dtype)
         record = Record(
             self._name(label), dims, BYTES[dtype], self.slot, self.in_backward, self.source, self.now, kind=kind
         )
@@ -139,7 +146,14 @@ class Tape:
 
     def tick(self, label: str) -> None:
         """The operator `label` has made its outputs."""
+        if self.is_past_recomputation():
+            return
         self.instants.append(Instant(self._name(label), self.slot, self.moment))
+        if self.ticks_left is not None:
+            self.ticks_left -= 1
+
+    def is_past_recomputation(self) -> bool:
+        return self.ticks_left is not None and self.ticks_left <= 0
 
     def next_sequence(self) -> int:
         self._sequence += 1

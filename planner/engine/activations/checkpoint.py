@@ -1,0 +1,95 @@
+"""Activation checkpointing: only the input of a region is kept, and the region is run again in backward.
+
+Source: torch 2.13, `torch/utils/checkpoint.py`: `checkpoint` with and without reentrance.
+"""
+
+from collections.abc import Callable, Sequence
+
+from planner.engine.activations.autograd import Gradients, keep, record, run_backward
+from planner.engine.activations.tape import Tape, Tensor
+
+Region = Callable[[Tensor], Tensor]
+
+
+class Frame:
+    """A region without reentrance: its graph is made in forward, what the graph saves is made again in backward.
+
+    The first node that needs a saved tensor runs the region once more. That run ends early, just before the last
+    operator whose inputs are saved, or just after it where its output is.
+    """
+
+    def __init__(self, tape: Tape, region: Region, x: Tensor) -> None:
+        self._region: Region | None = region
+        self._input = keep([x])
+        self._place = (tape.module_path(), tape.source, tape.slot)
+        self._start = tape.now
+        self._expected = 0
+        self._last_tick = 0
+        self._input_needs_gradient = x.requires_grad
+        self._captured: list[list[Tensor]] = []
+        self.is_recomputing = False
+
+    def expect(self, tape: Tape, saved: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
+        """Notes in forward that a node will need `saved`; returns its place."""
+        saves_output = any(tensor is output for tensor in saved for output in outputs)
+        self._last_tick = tape.now - self._start - (0 if saves_output else 1)
+        self._expected += 1
+        return self._expected - 1
+
+    def capture(self, saved: Sequence[Tensor]) -> None:
+        """Keeps in the second run what the first one would have kept."""
+        if saved and len(self._captured) < self._expected:
+            self._captured.append(keep(saved))
+
+    def unpack(self, tape: Tape, index: int) -> list[Tensor]:
+        """What a node saved, for its own use alone."""
+        if self._region is not None:
+            self._recompute(tape, self._region)
+        kept, self._captured[index] = self._captured[index], []
+        return kept
+
+    def _recompute(self, tape: Tape, region: Region) -> None:
+        self._region = None
+        x = self._input[0].handle()
+        if self._input_needs_gradient:
+            x = tape.leaf(x)
+        autocast, tape.autocast = tape.autocast, tape.autocast_of_forward
+        tape.frame, tape.ticks_left, self.is_recomputing = self, self._last_tick, True
+        with tape.within(*self._place), tape.with_grad():
+            region(x)
+        tape.frame, tape.ticks_left, self.is_recomputing = None, None, False
+        x.node = None
+        tape.autocast = autocast
+        tape.weight_copies.clear()
+
+
+def checkpoint(t: Tape, region: Region, x: Tensor) -> Tensor:
+    """`checkpoint(use_reentrant=False)`."""
+    if not t.grad_enabled:
+        return region(x)
+    t.frame = Frame(t, region, x)
+    out = region(x)
+    t.frame = None
+    return out
+
+
+def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
+    """`checkpoint(use_reentrant=True)`: forward without a graph; backward makes the whole region again, and its graph."""
+    with t.no_grad():
+        out = region(x)
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        leaf = t.leaf(saved[0])
+        autocast, t.autocast = t.autocast, t.autocast_of_forward
+        with t.with_grad():
+            again = region(leaf)
+        t.autocast = autocast
+        t.weight_copies.clear()
+        gradient = gradients[0]
+        assert gradient is not None
+        run_backward(t, again.node, again.output_index, gradient)
+        leaf.node = None
+        return [leaf.grad]
+
+    record(t, "checkpoint", [x], [out], backward, [x])
+    return out

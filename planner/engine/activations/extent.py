@@ -1,0 +1,60 @@
+"""When the layers that were not recorded hold their tensors.
+
+Three layers of a kind are recorded, and the middle one stands for all between the first and the last. While a tensor
+of the middle layer is alive, its unrecorded copies are, or are not yet, or are no longer: this module says which.
+"""
+
+from dataclasses import dataclass
+
+from planner.engine.activations.tape import Record, Tape
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Instants of one kind of layer: where the middle one runs, where its last runs before and its first after it."""
+
+    forward: range
+    last_forward_end: int
+    last_backward_start: int
+    backward: range
+    first_backward_end: int
+
+    @classmethod
+    def of(cls, tape: Tape, kind: str) -> "Segments":
+        def span(name: str, moment: str) -> range:
+            found = [i for i, x in enumerate(tape.instants) if x.slot == f"{kind}/{name}" and x.moment == moment]
+            return range(found[0], found[-1] + 1) if found else range(tape.now, tape.now)
+
+        last_backward = span("last", "backward")
+        return cls(
+            span("middle", "forward"),
+            span("last", "forward").stop,
+            last_backward.start,
+            span("middle", "backward"),
+            span("first", "backward").stop,
+        )
+
+
+def copies_alive(record: Record, segments: Segments, instant: int, end: int, *, last_of_backward: bool) -> bool:
+    """Whether each unrecorded copy of the middle layer holds its own counterpart of `record` at `instant`.
+
+    In forward the recorded middle layer is taken as the last of its copies to run, when most is held. In backward
+    both ends are looked at, since what is held is linear in between: `last_of_backward` says which.
+    """
+    death = end if record.death is None else record.death
+    alive = record.birth <= instant < death
+    outlives_forward = record.birth < segments.last_forward_end < death
+    if record.birth < segments.forward.start:
+        return alive if outlives_forward else instant < segments.forward.start
+    if not record.in_backward:
+        if not outlives_forward or instant < segments.forward.start:
+            return False
+        if death <= segments.last_backward_start:
+            return instant < death
+        if instant < segments.backward.stop and not last_of_backward:
+            return True
+        return alive and segments.first_backward_end < death
+    stays = segments.first_backward_end < death
+    if instant < segments.backward.stop and not last_of_backward:
+        return False
+    return stays and (alive or last_of_backward)
