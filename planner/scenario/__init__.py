@@ -2,6 +2,7 @@
 
 from planner.errors import Issue, ScenarioError
 from planner.scenario.declaration import Choices, Declared, FieldDeclaration
+from planner.scenario.edits import declaration_at, edited, undo_text
 from planner.scenario.files import load_scenario, save_scenario, scenario_from_json, scenario_to_json
 from planner.scenario.issues import field_applies, validate
 from planner.scenario.scenario import Scenario
@@ -14,6 +15,8 @@ __all__ = [
     "Issue",
     "Scenario",
     "ScenarioError",
+    "declaration_at",
+    "edited",
     "field_applies",
     "issue_line",
     "issue_text",
@@ -21,5 +24,6 @@ __all__ = [
     "save_scenario",
     "scenario_from_json",
     "scenario_to_json",
+    "undo_text",
     "validate",
 ]

@@ -37,7 +37,9 @@ class Choices(Mapping[str, str]):
 class Declared(BaseModel):
     """A part of a scenario: frozen, without unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, ser_json_inf_nan="constants"
+    )
 
     form_order: ClassVar[tuple[str, ...]] = ()
     """Fields that a form shows first, in this order; the others follow as they are declared."""

@@ -110,5 +110,7 @@ class Hardware(Declared):
         return self.judge or self.keys[0]
 
     @property
-    def total_gpus(self) -> int:
-        return self.gpus_per_node * self.nodes
+    def available_gpus(self) -> int:
+        """How many of the judging GPU there are: as its entry says, else as nodes hold."""
+        entry = next((entry for entry in self.gpus if not isinstance(entry, str) and entry.key == self.judged_by), None)
+        return entry.count if entry and entry.states("count") else self.gpus_per_node * self.nodes

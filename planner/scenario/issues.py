@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import Issue
 from planner.scenario.phases import Phases
-from planner.scenario.rules.applicability import applicability_rules, applies
+from planner.scenario.rules.applicability import applicability_rules, applies, lapsed
 from planner.scenario.rules.facts import ListedGpu, ModelFacts, ModelLike, PhaseFacts, Rule, facts_of
 from planner.scenario.rules.hardware import GPU_RULES, hardware_issues, listed_gpus
 from planner.scenario.rules.layout import LAYOUT_RULES
@@ -29,7 +29,7 @@ def validate(scenario: Scenario, spec: ModelLike | None, hardware: "HardwareCata
     model = facts_of(spec) if spec is not None and spec.stacks else None
     return (
         *model_issues(scenario.model),
-        *hardware_issues(scenario.hardware, hardware),
+        *hardware_issues(scenario.hardware, gpus, hardware),
         *_phase_issues(scenario, model, gpus),
     )
 
@@ -38,6 +38,12 @@ def field_applies(scenario: Scenario, phase: str, field: str, spec: ModelLike | 
     """Whether a field such as `lora.rank` of a planned phase means anything while the others are as they are."""
     facts = _facts(scenario, phase, facts_of(spec) if spec else None, ())
     return facts is None or applies(facts, field)
+
+
+def lapsed_fields(scenario: Scenario, phase: str) -> tuple[str, ...]:
+    """Stated fields of a phase that mean nothing while its other fields are as they are."""
+    facts = _facts(scenario, phase, None, ())
+    return () if facts is None else tuple(item.field for item in lapsed(facts))
 
 
 def _phase_issues(scenario: Scenario, model: ModelFacts | None, gpus: tuple[ListedGpu, ...]) -> Iterator[Issue]:
@@ -56,4 +62,4 @@ def _facts(scenario: Scenario, name: str, model: ModelFacts | None, gpus: tuple[
 
 def _rules_for(facts: PhaseFacts) -> tuple[Rule, ...]:
     own = SERVING_RULES if facts.name == "serving" else STEP_RULES
-    return (*ALWAYS, *own, *(LAYOUT_RULES if facts.has("parallelism") else ()))
+    return (*ALWAYS, *own, *(LAYOUT_RULES if "parallelism" in type(facts.phase).model_fields else ()))

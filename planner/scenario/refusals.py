@@ -44,7 +44,22 @@ def issues_of(error: ValidationError, part: type[Declared], above: Iterable[str 
         issue = _issue(dict(found), part, tuple(above))
         if issue not in issues:
             issues.append(issue)
-    return tuple(issues)
+    # A list with a wrong entry is also reported as too short, because pydantic leaves the entry out.
+    return tuple(issue for issue in issues if issue.code != "too_few" or not _has_deeper(issue, issues))
+
+
+def unknown_field(part: object, step: str | int, above: Iterable[str | int]) -> Issue:
+    """The issue of a step that leads nowhere from `part`, which stands at the path `above`."""
+    known = type(part).model_fields if isinstance(part, Declared) else ()
+    return Issue("unknown_field", ".".join(map(str, (*above, step))), "error", _unknown(str(step), known))
+
+
+def _unknown(name: str, known: Iterable[str]) -> dict[str, Any]:
+    return {"name": name, **_nearest(name, known)}
+
+
+def _has_deeper(issue: Issue, issues: Iterable[Issue]) -> bool:
+    return any(other.path.startswith(f"{issue.path}.") for other in issues)
 
 
 def _issue(found: dict[str, Any], part: type[Declared], above: tuple[str | int, ...]) -> Issue:
@@ -82,7 +97,7 @@ def _finding(
 ) -> tuple[str, dict[str, Any]]:
     kind, value, context = str(found["type"]), found.get("input"), found.get("ctx", {})
     if kind == "extra_forbidden":
-        return "unknown_field", {"name": name, **_nearest(name, held.model_fields)}
+        return "unknown_field", _unknown(name, held.model_fields)
     if kind == "missing":
         return "missing", {"label": field.label if field else name}
     if kind == "finite_number":

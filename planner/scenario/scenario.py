@@ -5,12 +5,11 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from planner.errors import Issue
 from planner.scenario.declaration import Declared, declare, declare_part
 from planner.scenario.hardware import Hardware
 from planner.scenario.model_source import ModelSource
 from planner.scenario.phases import Phases
-from planner.scenario.refusals import issues_of, refusal
+from planner.scenario.refusals import issues_of, refusal, unknown_field
 
 FORMAT: Final = "vram-planner/scenario"
 VERSION: Final = 1
@@ -51,7 +50,7 @@ class Scenario(Declared):
 
     def to_document(self) -> dict[str, Any]:
         """Plain values as they stand in a file: what was stated, without the defaults."""
-        return {"format": FORMAT, "version": VERSION, **self.model_dump(exclude_unset=True)}
+        return {"format": FORMAT, "version": VERSION, **self.model_dump(mode="json", exclude_unset=True)}
 
 
 def _replaced(part: Any, path: Path, value: Any, done: Path) -> Any:
@@ -62,8 +61,7 @@ def _replaced(part: Any, path: Path, value: Any, done: Path) -> Any:
     if isinstance(part, tuple) and isinstance(step, int) and 0 <= step < len(part):
         return (*part[:step], _replaced(part[step], rest, value, (*done, step)), *part[step + 1 :])
     if not isinstance(part, Declared) or step not in type(part).model_fields:
-        where = ".".join(map(str, (*done, step)))
-        raise refusal((Issue("unknown_field", where, parameters={"name": str(step)}),))
+        raise refusal((unknown_field(part, step, done),))
     name = str(step)
     current = getattr(part, name)
     if current is None and rest:

@@ -42,8 +42,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "and reduce everything again. Use stage 0 or 1, FSDP2, or one pipeline stage.",
     "zero_alone": "With one data-parallel rank, ZeRO divides nothing.",
     "zero_backend": "{backend} does not do ZeRO stage {stage}.",
-    "too_few_gpus": "This layout needs {needed} GPUs, and {nodes} × {per_node} are there. Figures per GPU hold; "
-    "{nodes_needed} nodes would be needed.",
+    "too_few_gpus": "This layout needs {needed} GPUs, and only {available} are there. The figures per GPU still hold.",
     "tensor_across_nodes": "{degree} tensor-parallel ranks reach beyond one node of {per_node} GPUs, where every layer "
     "waits for the network.",
     "expert_dense": "The model has no experts to spread. Use 1.",
@@ -61,7 +60,6 @@ CONTRADICTIONS: Mapping[str, str] = {
     "flash_needs_half": "FlashAttention 2 runs in 16 bits only; {precision} would fall back or fail.",
     "in_backward_accumulates": "Gradients that are used up during backward cannot be accumulated.",
     "in_backward_clips": "Gradients that are used up during backward cannot be clipped by their common norm.",
-    "base_not_quantized": "Only QLoRA trains beside quantized weights. Choose QLoRA, or leave this out.",
     "changes_nothing": "This changes nothing: {why}.",
     "cannot_apply": "This does not apply: {why}.",
     "not_planned_yet": "The planner does not plan {what} yet; figures are those without it.",

@@ -2,85 +2,70 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from planner.errors import Issue, Severity
 from planner.scenario.choices import ENGINES
-from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts
-
-Condition = Callable[[Any], bool]
+from planner.scenario.declaration import Declared
+from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts, has_field
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """A field that only means something while `applies` holds for its phase."""
+    """A field that only means something while `applies` holds.
+
+    `why` completes "This changes nothing: …" (a warning) or "This does not apply: …" (an error).
+    """
 
     field: str
-    applies: Condition
+    applies: Callable[[PhaseFacts], bool]
     why: str
-    """Completes "This changes nothing: …" or "This does not apply: …"."""
     severity: Severity = "warning"
 
 
-def _chunked(phase: Any) -> bool:
-    return bool(phase.loss_implementation == "chunked")
+def _while(field: str, condition: Callable[[Any], bool], why: str, severity: Severity = "warning") -> Dependence:
+    """A field that depends on others of its phase."""
+    return Dependence(field, lambda facts: condition(facts.phase), why, severity)
 
 
-def _fp8(phase: Any) -> bool:
-    return bool(phase.precision == "fp8")
+def _for_models(field: str, condition: Callable[[ModelFacts], bool], why: str, severity: Severity) -> Dependence:
+    """A field that depends on the model; it applies as long as that is not known."""
+    return Dependence(field, lambda facts: facts.model is None or condition(facts.model), why, severity)
 
 
-def _adapters(phase: Any) -> bool:
-    return bool(phase.uses_adapters)
+def _for_engines(field: str, engines: tuple[str, ...]) -> Dependence:
+    """A setting that only some serving engines have."""
+    names = " and ".join(ENGINES[engine] for engine in engines)
+    verb = "has" if len(engines) == 1 else "have"
+    return _while(field, lambda p: p.engine in engines, f"only {names} {verb} such a setting", "error")
 
 
-def _backend(*names: str) -> Condition:
-    return lambda phase: phase.parallelism.backend in names
+def _chunked(field: str) -> Dependence:
+    return _while(field, lambda p: p.loss_implementation == "chunked", "the loss is not chunked")
 
 
-def _engine(*names: str) -> Condition:
-    return lambda phase: phase.engine in names
+def _adapters(field: str) -> Dependence:
+    return _while(field, lambda p: p.uses_adapters, "the method trains no adapters")
 
 
-PHASE_DEPENDENCES = (
-    Dependence(
-        "selective_policy", lambda p: p.activation_checkpointing == "selective", "checkpointing is not selective"
-    ),
-    Dependence("checkpointing_reentrant", lambda p: p.activation_checkpointing != "none", "checkpointing is off"),
-    Dependence("loss_chunks", _chunked, "the loss is not chunked"),
-    Dependence("loss_chunk_tokens", _chunked, "the loss is not chunked"),
-    Dependence("loss_keeps_logits", _chunked, "the loss is not chunked"),
-    Dependence("fp8_recipe", _fp8, "the precision is not fp8"),
-    Dependence("fp8_all_gather", _fp8, "the precision is not fp8"),
-    Dependence("lora.rank", _adapters, "the method trains no adapters"),
-    Dependence("lora.target_modules", _adapters, "the method trains no adapters"),
-    Dependence("lora.dropout", _adapters, "the method trains no adapters"),
-    Dependence("lora.adapter_dtype", _adapters, "the method trains no adapters"),
-    Dependence("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
-    Dependence("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
-    Dependence("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
-    Dependence("parallelism.loss_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
-    Dependence("parallelism.shard_over_context", lambda p: p.parallelism.context > 1, "context parallel is 1"),
-    Dependence("parallelism.context_parallel_mode", lambda p: p.parallelism.context > 1, "context parallel is 1"),
-    Dependence("parallelism.reported_stage", lambda p: p.parallelism.pipeline > 1, "there is one pipeline stage"),
-    Dependence(
-        "parallelism.gradient_as_bucket_view", _backend("ddp", "zero-redundancy-optimizer"), "only DDP has buckets"
-    ),
-    Dependence("parallelism.use_orig_params", _backend("fsdp1"), "only FSDP1 has flat parameters"),
-    Dependence("parallelism.reshard_after_forward", _backend("fsdp1", "fsdp2"), "only FSDP gathers weights so"),
-    Dependence("parallelism.fsdp_reduce_dtype", _backend("fsdp1", "fsdp2"), "FSDP is not used"),
-)
-SERVING_DEPENDENCES: Mapping[str, tuple[str, ...]] = {
-    "gpu_memory_utilization": ("vllm", "sglang", "tensorrt-llm"),
-    "max_num_batched_tokens": ("vllm", "sglang", "tensorrt-llm"),
-    "max_num_seqs": ("vllm", "sglang", "tensorrt-llm"),
-    "chunked_prefill": ("vllm", "sglang", "tensorrt-llm"),
-    "prefix_caching": ("vllm", "sglang", "tensorrt-llm"),
-    "block_size": ("vllm", "sglang", "tensorrt-llm"),
+def _backend(field: str, backends: tuple[str, ...], why: str) -> Dependence:
+    return _while(field, lambda p: p.parallelism.backend in backends, why)
+
+
+POOLED = ("vllm", "sglang", "tensorrt-llm")
+"""Engines that set a pool of cache blocks aside, and refuse to start when a rule of theirs is broken."""
+ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "gpu_memory_utilization": POOLED,
+    "max_num_batched_tokens": POOLED,
+    "max_num_seqs": POOLED,
+    "chunked_prefill": POOLED,
+    "prefix_caching": POOLED,
+    "block_size": POOLED,
     "kv_cache_memory_bytes": ("vllm",),
     "max_total_tokens": ("sglang", "tensorrt-llm"),
     "state_cache_slots": ("sglang",),
-    "speculative_tokens": ("vllm", "sglang", "tensorrt-llm", "llama.cpp"),
+    "speculative_tokens": (*POOLED, "llama.cpp"),
     "gpu_layers": ("llama.cpp",),
     "ubatch_size": ("llama.cpp",),
     "flash_attention": ("llama.cpp",),
@@ -88,54 +73,66 @@ SERVING_DEPENDENCES: Mapping[str, tuple[str, ...]] = {
     "attention_implementation": ("transformers",),
     "experts_implementation": ("transformers",),
 }
-"""Field to the engines that have such a setting."""
+"""Settings of a serving engine, and the engines that have them."""
 
-
-@dataclass(frozen=True, slots=True)
-class ModelDependence:
-    """A field that only means something for some models."""
-
-    field: str
-    applies: Callable[[ModelFacts], bool]
-    why: str
-    severity: Severity = "error"
-
-
-MODEL_DEPENDENCES = (
-    ModelDependence("image_size", lambda m: m.sees_images or m.task not in TEXT_TASKS, "the model sees no images"),
-    ModelDependence("image_tokens", lambda m: m.sees_images or m.task not in TEXT_TASKS, "the model sees no images"),
-    ModelDependence("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder"),
-    ModelDependence("image_height", lambda m: m.task not in TEXT_TASKS, "the model makes no images"),
-    ModelDependence("image_width", lambda m: m.task not in TEXT_TASKS, "the model makes no images"),
-    ModelDependence("moe_token_dispatcher", lambda m: m.experts is not None, "the model has no experts", "warning"),
-    ModelDependence("experts_implementation", lambda m: m.experts is not None, "the model has no experts", "warning"),
+SERVING_DEPENDENCES = (
+    *(_for_engines(field, engines) for field, engines in ENGINE_SETTINGS.items()),
+    _for_models("image_height", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
+    _for_models("image_width", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
+)
+STEP_DEPENDENCES = (
+    _while("selective_policy", lambda p: p.activation_checkpointing == "selective", "checkpointing is not selective"),
+    _while("checkpointing_reentrant", lambda p: p.activation_checkpointing != "none", "checkpointing is off"),
+    _chunked("loss_chunks"),
+    _chunked("loss_chunk_tokens"),
+    _chunked("loss_keeps_logits"),
+    _while("fp8_recipe", lambda p: p.precision == "fp8", "the precision is not fp8"),
+    _while("fp8_all_gather", lambda p: p.precision == "fp8", "the precision is not fp8"),
+    _adapters("lora.rank"),
+    _adapters("lora.target_modules"),
+    _adapters("lora.dropout"),
+    _adapters("lora.adapter_dtype"),
+    _while("base_quantization", lambda p: p.method == "qlora", "only QLoRA trains beside quantized weights", "error"),
+    _while("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
+    _while("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
+    _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
+    _while("parallelism.loss_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
+    _while("parallelism.shard_over_context", lambda p: p.parallelism.context > 1, "context parallel is 1"),
+    _while("parallelism.context_parallel_mode", lambda p: p.parallelism.context > 1, "context parallel is 1"),
+    _while("parallelism.reported_stage", lambda p: p.parallelism.pipeline > 1, "there is one pipeline stage"),
+    _backend("parallelism.gradient_as_bucket_view", ("ddp", "zero-redundancy-optimizer"), "only DDP has buckets"),
+    _backend("parallelism.use_orig_params", ("fsdp1",), "only FSDP1 has flat parameters"),
+    _backend("parallelism.reshard_after_forward", ("fsdp1", "fsdp2"), "only FSDP gathers weights so"),
+    _backend("parallelism.fsdp_reduce_dtype", ("fsdp1", "fsdp2"), "FSDP is not used"),
+    _for_models("image_size", lambda m: m.sees_images, "the model sees no images", "error"),
+    _for_models("image_tokens", lambda m: m.sees_images, "the model sees no images", "error"),
+    _for_models("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder", "error"),
+    _for_models("moe_token_dispatcher", lambda m: m.experts is not None, "the model has no experts", "warning"),
+    _for_models("experts_implementation", lambda m: m.experts is not None, "the model has no experts", "warning"),
 )
 
 
 def applicability_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """Stated fields that cannot apply (errors), or change nothing because another field is off (warnings)."""
-    for field, why, severity in _lapsed(facts):
-        if facts.differs(field):
-            code = "cannot_apply" if severity == "error" else "changes_nothing"
-            yield facts.issue(code, field, severity, why=why)
+    for item in lapsed(facts):
+        code = "cannot_apply" if item.severity == "error" else "changes_nothing"
+        yield facts.issue(code, item.field, item.severity, why=item.why)
+
+
+def lapsed(facts: PhaseFacts) -> Iterator[Dependence]:
+    """What is stated in a phase, and means nothing while the others are as they are."""
+    for item in _dependences(type(facts.phase)):
+        if facts.differs(item.field) and not item.applies(facts):
+            yield item
 
 
 def applies(facts: PhaseFacts, field: str) -> bool:
     """Whether a field of this phase means anything while the others are as they are."""
-    return all(lapsed != field for lapsed, _, _ in _lapsed(facts))
+    return all(item.applies(facts) for item in _dependences(type(facts.phase)) if item.field == field)
 
 
-def _lapsed(facts: PhaseFacts) -> Iterator[tuple[str, str, Severity]]:
-    """All fields that do not apply now, whether stated or not."""
-    if facts.name == "serving":
-        for field, engines in SERVING_DEPENDENCES.items():
-            if facts.phase.engine not in engines:
-                yield field, f"{ENGINES[facts.phase.engine]} has no such setting", "error"
-    else:
-        for item in PHASE_DEPENDENCES:
-            if facts.has(item.field) and not item.applies(facts.phase):
-                yield item.field, item.why, item.severity
-    if facts.model:
-        for dependence in MODEL_DEPENDENCES:
-            if facts.has(dependence.field) and not dependence.applies(facts.model):
-                yield dependence.field, dependence.why, dependence.severity
+@cache
+def _dependences(kind: type[Declared]) -> tuple[Dependence, ...]:
+    """Those whose field a phase has."""
+    serves = "engine" in kind.model_fields
+    return tuple(item for item in (SERVING_DEPENDENCES if serves else STEP_DEPENDENCES) if has_field(kind, item.field))

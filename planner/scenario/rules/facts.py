@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, Protocol
 
 from planner.errors import Issue, Severity
-from planner.scenario.declaration import Declared
+from planner.scenario.declaration import Declared, parts_of
 from planner.scenario.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -87,12 +87,13 @@ def _is_position_table(part: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ListedGpu:
-    """A GPU of the scenario, with the catalogue's record where there is one."""
+    """A GPU of the scenario, with the catalogue's record where there is one, or why there is none."""
 
     key: str
     name: str
     gpu: "Gpu | None"
     judges: bool
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +112,22 @@ class PhaseFacts:
 
     def differs(self, field: str) -> bool:
         """Whether a field, such as `parallelism.tensor`, is stated and is not its default."""
-        part, name = self.part(field)
-        return part.states(name) and getattr(part, name) != type(part).model_fields[name].get_default()
-
-    def part(self, field: str) -> tuple[Declared, str]:
-        """The part that holds a field, and the field's own name."""
         *above, name = field.split(".")
         part: Declared = self.phase
         for step in above:
             part = getattr(part, step)
-        return part, name
-
-    def has(self, field: str) -> bool:
-        """Whether this phase has such a field at all."""
-        *above, name = field.split(".")
-        part: Any = self.phase
-        for step in above:
-            part = getattr(part, step, None)
-        return isinstance(part, Declared) and name in type(part).model_fields
+        return part.states(name) and getattr(part, name) != type(part).model_fields[name].get_default()
 
 
 Rule = Callable[[PhaseFacts], Iterable[Issue]]
+
+
+def has_field(part: type[Declared], field: str) -> bool:
+    """Whether a part has a field such as `parallelism.tensor`."""
+    name, _, rest = field.partition(".")
+    if not rest:
+        return name in part.model_fields
+    return name in part.model_fields and any(has_field(inner, rest) for inner in parts_of(part, name))
 
 
 def nearest_legal(wanted: int, most: int, legal: Callable[[int], bool]) -> tuple[int, ...]:

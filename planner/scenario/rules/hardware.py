@@ -5,9 +5,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from planner.errors import CatalogueError, Issue, Severity
-from planner.scenario.hardware import Hardware
+from planner.scenario.hardware import CustomGpu, Hardware
+from planner.scenario.rules.applicability import POOLED
 from planner.scenario.rules.facts import ListedGpu, PhaseFacts
-from planner.scenario.rules.serving import POOLED
 from planner.scenario.serving import Serving
 
 if TYPE_CHECKING:
@@ -17,30 +17,31 @@ AMPERE = 8.0
 
 
 def listed_gpus(hardware: Hardware, catalogue: "HardwareCatalog | None") -> tuple[ListedGpu, ...]:
-    """The GPUs of a scenario with what the catalogue knows of them; one it does not know has no record."""
-    return tuple(
-        _listed(entry, key, hardware, catalogue) for entry, key in zip(hardware.gpus, hardware.keys, strict=True)
-    )
+    """The GPUs of a scenario with what the catalogue knows of them."""
+    pairs = zip(hardware.gpus, hardware.keys, strict=True)
+    return tuple(_listed(entry, key, key == hardware.judged_by, catalogue) for entry, key in pairs)
 
 
-def _listed(entry: object, key: str, hardware: Hardware, catalogue: "HardwareCatalog | None") -> ListedGpu:
+def _listed(entry: str | CustomGpu, key: str, judges: bool, catalogue: "HardwareCatalog | None") -> ListedGpu:
+    if catalogue is None:
+        return ListedGpu(key, key, None, judges)
     try:
-        gpu = catalogue.resolve(entry).gpu if catalogue else None  # type: ignore[arg-type]
-    except CatalogueError:
-        gpu = None
-    return ListedGpu(key, gpu.title if gpu else key, gpu, key == hardware.judged_by)
+        gpu = catalogue.resolve(entry).gpu
+    except CatalogueError as error:
+        return ListedGpu(key, key, None, judges, error.message)
+    return ListedGpu(key, gpu.title if gpu else key, gpu, judges)
 
 
-def hardware_issues(hardware: Hardware, catalogue: "HardwareCatalog | None") -> Iterator[Issue]:
+def hardware_issues(
+    hardware: Hardware, gpus: tuple[ListedGpu, ...], catalogue: "HardwareCatalog | None"
+) -> Iterator[Issue]:
     """What is wrong with the list of GPUs, the judge and the node."""
-    for index, entry in enumerate(hardware.gpus):
-        try:
-            if catalogue:
-                catalogue.resolve(entry)
-        except CatalogueError as error:
-            yield Issue("unknown_gpu", f"hardware.gpus.{index}", parameters={"message": error.message})
-        if hardware.keys.index(hardware.keys[index]) < index:
-            yield Issue("gpu_twice", f"hardware.gpus.{index}", "warning", {"gpu": hardware.keys[index]})
+    for index, listed in enumerate(gpus):
+        where = f"hardware.gpus.{index}"
+        if listed.problem:
+            yield Issue("unknown_gpu", where, parameters={"message": listed.problem})
+        if hardware.keys.index(listed.key) < index:
+            yield Issue("gpu_twice", where, "warning", {"gpu": listed.key})
     if hardware.judge is not None and hardware.judge not in hardware.keys:
         yield Issue("judge_not_listed", "hardware.judge", "error", {"judge": hardware.judge, "legal": hardware.keys})
     if isinstance(hardware.node, str) and catalogue and hardware.node not in catalogue.nodes:

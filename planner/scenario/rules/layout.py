@@ -153,17 +153,9 @@ def sequence_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 def cluster_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """The layout against the GPUs that are there."""
-    needed, hardware = facts.phase.parallelism.ranks, facts.hardware
-    if needed > hardware.total_gpus:
-        yield facts.issue(
-            "too_few_gpus",
-            "parallelism",
-            "warning",
-            needed=needed,
-            nodes=hardware.nodes,
-            per_node=hardware.gpus_per_node,
-            nodes_needed=ceil(needed / hardware.gpus_per_node),
-        )
+    needed, available = facts.phase.parallelism.ranks, facts.hardware.available_gpus
+    if needed > available:
+        yield facts.issue("too_few_gpus", "parallelism", "warning", needed=needed, available=available)
 
 
 LAYOUT_RULES = (

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 from planner.errors import Issue
 from planner.scenario.choices import ENGINES, GGUF_KV_DTYPES, GGUF_TYPES, KV_DTYPES, WEIGHTS
+from planner.scenario.rules.applicability import POOLED
 from planner.scenario.rules.facts import PhaseFacts
 from planner.scenario.rules.step import beyond
 from planner.scenario.serving import Serving
 
-POOLED = ("vllm", "sglang", "tensorrt-llm")
-"""Engines that set a pool of cache blocks aside and refuse to start when a rule of theirs is broken."""
 LLAMA_CPP_WEIGHTS = (*GGUF_TYPES, "fp32", "bf16", "fp16", "mxfp4", "nvfp4")
 LLAMA_CPP_CACHES = (*GGUF_KV_DTYPES, "fp32", "bf16", "fp16")
 OTHER_CACHES = ("fp32", "bf16", "fp16", "fp8", "int8")

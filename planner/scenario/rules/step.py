@@ -56,8 +56,6 @@ def tuning_rules(facts: PhaseFacts) -> Iterator[Issue]:
     tuning = facts.phase
     if not isinstance(tuning, FineTuning):
         return
-    if tuning.base_quantization and tuning.method != "qlora":
-        yield facts.issue("base_not_quantized", "base_quantization")
     if tuning.objective != "sft":
         yield facts.issue(
             "not_planned_yet", "objective", "warning", what=f"the further models of {OBJECTIVES[tuning.objective]}"

@@ -1,0 +1,49 @@
+"""Edits as a person makes them: what they are called, and what a switch takes with it."""
+
+from typing import Any
+
+from planner.scenario.declaration import FieldDeclaration, declaration, parts_of
+from planner.scenario.issues import lapsed_fields
+from planner.scenario.scenario import Path, Scenario
+
+
+def edited(scenario: Scenario, path: Path, value: Any) -> Scenario:
+    """`scenario.with_value(path, value)`, and values that no longer apply because of it go back to their defaults.
+
+    Choosing another serving engine, for example, takes back settings that only the former engine has.
+    """
+    changed = scenario.with_value(path, value)
+    if len(path) < 3 or path[0] != "phases":
+        return changed
+    phase = str(path[1])
+    before = lapsed_fields(scenario, phase)
+    for field in lapsed_fields(changed, phase):
+        if field not in before:
+            changed = changed.with_value(("phases", phase, *field.split(".")), None)
+    return changed
+
+
+def declaration_at(path: Path) -> FieldDeclaration | None:
+    """The declaration that a path of a scenario ends at; None where it leads nowhere."""
+    parts, found = (Scenario,), None
+    for step in path:
+        if isinstance(step, int):
+            continue
+        held = next((part for part in parts if step in part.model_fields), None)
+        if held is None:
+            return None
+        found = declaration(held, step)
+        parts = parts_of(held, step)  # type: ignore[assignment]
+    return found
+
+
+def undo_text(path: Path, value: Any = ...) -> str:
+    """What an edit is called in the Edit menu: `Set context length`, `Leave out training`."""
+    found = declaration_at(path)
+    label = found.label if found else "value"
+    label = label if label[:2].isupper() else label[:1].lower() + label[1:]
+    if len(path) == 2 and path[0] == "phases" and value is None:
+        return f"Leave out {label}"
+    if len(path) == 2 and path[0] == "phases":
+        return f"Plan {label}"
+    return f"Set {label}"
