@@ -1,9 +1,10 @@
 """How much memory a GPU has: by its label, by its driver, and as its runtime really hands it out.
 
 Verdicts use the last of the three. Where no report of it exists, a stated fallback stands in, marked as such:
-a sibling of the same memory size and generation, else 4 % less than the smaller of label and driver total.
-Both rules, and the wish to use the smallest of several reports, come from comparing 46 NVIDIA cards of which
-both totals are known: on Linux the runtime's is smaller by 1.4 % (median) to 4.7 %, and more so with newer drivers.
+a sibling of the same memory size and generation, else the label less 4 % (or the driver's total less 4 %, where
+that total already lies below).
+The 4 %, and the rule to use the smallest of several reports, come from 46 NVIDIA cards of which both totals are
+known: on Linux the runtime's is smaller by 1.4 % (median) to 4.7 %, and more so with newer drivers.
 """
 
 from collections.abc import Iterable
@@ -161,11 +162,13 @@ def _from_sibling(gpu: Gpu, catalogue: Iterable[Gpu]) -> Capacities | None:
 
 
 def _from_label(gpu: Gpu) -> Capacities:
-    memory = gpu.memory
-    total_bytes = min(memory.marketing_bytes, memory.driver_bytes or memory.marketing_bytes)
-    what = "its label" if total_bytes == memory.marketing_bytes else "its driver's total"
+    label_bytes, driver_bytes = gpu.memory.marketing_bytes, gpu.memory.driver_bytes
+    total_bytes, what = label_bytes, "its label"
+    if driver_bytes is not None and driver_bytes < label_bytes * 96 // 100:
+        total_bytes, what = driver_bytes, "its driver's total"
     note = f"The usable size is reported neither for this GPU nor for a sibling; {what} less 4 % stands in."
-    return _derived(gpu, total_bytes * 96 // 100 // MIB * MIB, note + _also_reported(gpu), _sources(memory.driver))
+    sources = _sources(gpu.memory.driver)
+    return _derived(gpu, total_bytes * 96 // 100 // MIB * MIB, note + _also_reported(gpu), sources)
 
 
 def _derived(gpu: Gpu, usable_bytes: int, note: str, sources: tuple[Source, ...]) -> Capacities:

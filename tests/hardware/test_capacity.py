@@ -110,10 +110,16 @@ def test_a_gpu_without_sibling_takes_four_percent_off_its_label() -> None:
     assert "4 %" in mi325x.note
 
 
-def test_four_percent_comes_off_the_driver_total_where_that_is_smaller() -> None:
+def test_four_percent_come_off_the_driver_total_where_that_lies_below() -> None:
     quadro = capacities("quadro-rtx-6000")  # label 24 GB, 23 040 MiB with error correction
     assert quadro.usable_bytes == 22_118 * MIB  # 23 040 x 0.96 = 22 118.4
     assert "its driver's total less 4 %" in quadro.note
+
+
+def test_four_percent_come_off_the_label_where_the_driver_reports_more_than_what_is_left() -> None:
+    gb200 = capacities("gb200")  # 186 x 1024 x 0.96 = 182 845.44, the driver has 189 471
+    assert gb200.usable_bytes == 182_845 * MIB
+    assert "its label less 4 %" in gb200.note
 
 
 def test_a_fallback_tells_what_else_was_reported() -> None:

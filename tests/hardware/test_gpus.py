@@ -32,6 +32,8 @@ def test_catalogue_holds_161_accelerators_of_six_vendors() -> None:
         ("rtx-3090", 24, 24576),
         ("mi300x", 192, 196592),
         ("gaudi2", 96, 98304),
+        ("titan-rtx", 24, 24219),
+        ("quadro-rtx-8000", 48, 48601),
     ],
 )
 def test_driver_total_is_what_its_tool_prints(gpu_id: str, marketing_gb: int, driver_mib: int) -> None:
