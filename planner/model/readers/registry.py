@@ -9,7 +9,20 @@ from planner.model.spec import ModelSpec
 
 Reader = Callable[[Config, str | None], ModelSpec]
 
-FAMILIES = ("llama", "gpt", "bloom_opt_mpt", "falcon", "parallel", "gemma", "moe", "deepseek", "dbrx")
+FAMILIES = (
+    "llama",
+    "gpt",
+    "bloom_opt_mpt",
+    "falcon",
+    "parallel",
+    "gemma",
+    "moe",
+    "deepseek",
+    "dbrx",
+    "state_space",
+    "hybrid",
+    "qwen_next",
+)
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 
 

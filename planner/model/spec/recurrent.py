@@ -38,6 +38,8 @@ class Mamba2:
     conv_bias: bool = True
     bias: bool = False
     gated_norm: bool = True
+    output_bias: bool | None = None
+    """Bias of the output projection where it differs from `bias`."""
 
     @property
     def inner_size(self) -> int:

@@ -49,7 +49,8 @@ def mamba2(mixer: Mamba2, hidden: int) -> Iterator[Weight]:
         yield parameter(name, mixer.heads)
     if mixer.gated_norm:
         yield from norm("norm", inner, Norm())
-    yield from linear(Linear("out_proj", inner, hidden, mixer.bias, "row"))
+    output_bias = mixer.bias if mixer.output_bias is None else mixer.output_bias
+    yield from linear(Linear("out_proj", inner, hidden, output_bias, "row"))
 
 
 def gated_delta_net(mixer: GatedDeltaNet, hidden: int) -> Iterator[Weight]:
