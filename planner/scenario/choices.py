@@ -1,23 +1,15 @@
 """The closed lists of the scenario: each value with a short label for people."""
 
-import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from planner.errors import ResourceError
-from planner.resources import resource
 from planner.scenario.declaration import Choices
+from planner.scenario.records import Record, records
 
 
-def _labels_of_records(folder: str, first: str) -> dict[str, str]:
-    """A list that is data: the `id` and `label` of every record in a folder of resources, `first` leading."""
-    try:
-        records = [json.loads(path.read_text("utf-8")) for path in sorted(resource(folder).glob("*.json"))]
-        labels = {str(record["id"]): str(record["label"]) for record in records}
-        return {first: labels.pop(first), **dict(sorted(labels.items(), key=lambda item: item[1].lower()))}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResourceError(
-            f"The planner's list of {folder} cannot be read ({error}). Please install it again."
-        ) from error
+def _labels(found: Mapping[str, Record], first: Iterable[str]) -> dict[str, str]:
+    """A list that is data: the label of every record, those of `first` leading in their order."""
+    return {name: found[name].label for name in dict.fromkeys((*(name for name in first if name in found), *found))}
 
 
 TASKS = Choices(
@@ -76,7 +68,10 @@ PROFILES = Choices(
         "composer-mpt": "Composer (MPT)",
     }
 )
-OPTIMIZERS = Choices(_labels_of_records("optimizers", first="adamw"))
+_OPTIMIZERS = records("optimizers")
+OPTIMIZERS = Choices(_labels(_OPTIMIZERS, ("adamw", "adam", "sgd", "sgd_momentum")))
+OPTIMIZER_KERNELS = {name: record.implementations for name, record in _OPTIMIZERS.items()}
+"""Which implementations each optimizer has; `*` is one of its own that is always used."""
 OPTIMIZER_IMPLEMENTATIONS = Choices(
     {"foreach": "foreach", "fused": "Fused", "for-loop": "One tensor at a time", "transformers": "Transformers' own"}
 )
@@ -112,15 +107,22 @@ METHODS = Choices(
         "prompt": "Prompt tuning",
     }
 )
-BASE_QUANTIZATIONS = Choices(
+_FORMATS = records("quantization")
+GGUF_TYPES = tuple(name for name, record in _FORMATS.items() if record.kind == "gguf")
+WEIGHTS = Choices(
     {
-        "nf4": "nf4",
-        "nf4-double": "nf4, double quantization",
-        "fp4": "fp4",
-        "int8": "int8 (LLM.int8)",
-        "gptq-int4": "GPTQ int4",
-        "awq-int4": "AWQ int4",
+        name: f"GGUF {label}" if name in GGUF_TYPES else label
+        for name, label in _labels(
+            _FORMATS,
+            (
+                *("bf16", "fp16", "fp32", "fp8", "int8", "awq-int4", "gptq-int4", "nf4", "mxfp4", "nvfp4"),
+                *("q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "iq4_xs", "iq4_nl", "q3_k_m"),
+            ),
+        ).items()
     }
+)
+BASE_QUANTIZATIONS = Choices(
+    {name: WEIGHTS[name] for name in ("nf4-double", "nf4", "fp4", "int8", "gptq-int4", "awq-int4")}
 )
 LORA_TARGETS = Choices({"all-linear": "All linear layers", "attention": "Attention only"})
 OBJECTIVES = Choices({"sft": "Supervised (SFT)", "dpo": "Preferences (DPO)", "ppo": "PPO", "grpo": "GRPO"})
@@ -133,27 +135,6 @@ ENGINES = Choices(
         "tensorrt-llm": "TensorRT-LLM",
         "llama.cpp": "llama.cpp",
         "transformers": "Transformers generate",
-    }
-)
-GGUF_TYPES = (
-    *("f32", "f16", "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q5_1", "q5_0", "q4_k_m", "q4_k_s", "q4_1", "q4_0"),
-    *("q3_k_l", "q3_k_m", "q3_k_s", "q2_k", "q2_k_s", "iq4_nl", "iq4_xs", "iq3_m", "iq3_s", "iq3_xs", "iq3_xxs"),
-    *("iq2_m", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s", "tq2_0", "tq1_0"),
-)
-"""File types of llama.cpp (`llama_ftype` in include/llama.h), lower case; bf16 and mxfp4 stand among the rest."""
-WEIGHTS = Choices(
-    {
-        "fp32": "fp32",
-        "bf16": "bf16",
-        "fp16": "fp16",
-        "fp8": "fp8",
-        "int8": "int8",
-        "nf4": "nf4 (bitsandbytes)",
-        "awq-int4": "AWQ int4",
-        "gptq-int4": "GPTQ int4",
-        "mxfp4": "MXFP4",
-        "nvfp4": "NVFP4",
-        **{name: f"GGUF {name.upper()}" for name in GGUF_TYPES},
     }
 )
 KV_DTYPES = Choices(

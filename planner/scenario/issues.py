@@ -62,4 +62,4 @@ def _facts(scenario: Scenario, name: str, model: ModelFacts | None, gpus: tuple[
 
 def _rules_for(facts: PhaseFacts) -> tuple[Rule, ...]:
     own = SERVING_RULES if facts.name == "serving" else STEP_RULES
-    return (*ALWAYS, *own, *(LAYOUT_RULES if "parallelism" in type(facts.phase).model_fields else ()))
+    return (*ALWAYS, *own, *(LAYOUT_RULES if "parallelism" in facts.kind.model_fields else ()))

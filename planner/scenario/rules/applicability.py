@@ -121,14 +121,14 @@ def applicability_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 def lapsed(facts: PhaseFacts) -> Iterator[Dependence]:
     """What is stated in a phase, and means nothing while the others are as they are."""
-    for item in _dependences(type(facts.phase)):
+    for item in _dependences(facts.kind):
         if facts.differs(item.field) and not item.applies(facts):
             yield item
 
 
 def applies(facts: PhaseFacts, field: str) -> bool:
     """Whether a field of this phase means anything while the others are as they are."""
-    return all(item.applies(facts) for item in _dependences(type(facts.phase)) if item.field == field)
+    return all(item.applies(facts) for item in _dependences(facts.kind) if item.field == field)
 
 
 @cache

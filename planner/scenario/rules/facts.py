@@ -106,6 +106,12 @@ class PhaseFacts:
     gpus: tuple[ListedGpu, ...]
     hardware: Hardware
 
+    @property
+    def kind(self) -> type[Declared]:
+        """The class of the phase."""
+        kind: type[Declared] = type(self.phase)
+        return kind
+
     def issue(self, code: str, field: str, severity: Severity = "error", /, **parameters: Any) -> Issue:
         """An issue at a field of this phase."""
         return Issue(code, f"phases.{self.name}.{field}" if field else f"phases.{self.name}", severity, parameters)

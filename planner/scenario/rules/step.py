@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.errors import Issue
-from planner.scenario.choices import OBJECTIVES
+from planner.scenario.choices import OBJECTIVES, OPTIMIZER_KERNELS, OPTIMIZERS
 from planner.scenario.phases import FineTuning
 from planner.scenario.rules.facts import ModelFacts, PhaseFacts
 from planner.scenario.step import ModelRun, TrainingStep
@@ -51,6 +51,18 @@ def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
         yield facts.issue("in_backward_clips", "optimizer_in_backward")
 
 
+def optimizer_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """Implementations that an optimizer does not have."""
+    step = facts.phase
+    if not isinstance(step, TrainingStep) or not facts.differs("optimizer_implementation"):
+        return
+    kernels, name = OPTIMIZER_KERNELS[step.optimizer], OPTIMIZERS[step.optimizer]
+    if "*" in kernels:
+        yield facts.issue("kernels_own", "optimizer_implementation", "warning", optimizer=name)
+    elif step.optimizer_implementation not in kernels:
+        yield facts.issue("kernels_missing", "optimizer_implementation", optimizer=name, legal=kernels)
+
+
 def tuning_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """Methods of fine-tuning and what belongs to them."""
     tuning = facts.phase
@@ -68,4 +80,4 @@ def _span(most: int) -> dict[str, int | str]:
     return {"minimum": 1, "maximum": most, "unit": "layers"}
 
 
-STEP_RULES = (length_rules, kernel_rules, update_rules, tuning_rules)
+STEP_RULES = (length_rules, kernel_rules, update_rules, optimizer_rules, tuning_rules)
