@@ -1,4 +1,4 @@
-"""State-space layers mixed with attention: Jamba, Bamba, Nemotron-H, Falcon-H1, Granite 4, MiniMax-01, LFM2 and others."""
+"""State-space layers mixed with attention: Jamba, Bamba, Nemotron-H, Falcon-H1, Granite 4, MiniMax-01, LFM2."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +14,7 @@ from planner.model.spec import (
     LightningAttention,
     Mamba,
     Mamba2,
+    Mixer,
     MixtureOfExperts,
     ModelSpec,
     ParallelMixers,
@@ -121,7 +122,7 @@ def _nemotron_h(config: Config, task: str | None) -> ModelSpec:
     unknown = set(kinds) - {"mamba", "attention", "mlp", "moe"}
     if unknown:
         raise config.error("hybrid_override_pattern", sorted(unknown), "made of M, *, - and E")
-    traits = Traits(gated=False, mlp_bias="mlp_bias", activation="mlp_hidden_act", rotary=False)
+    traits = Traits(gated=False, mlp_bias="mlp_bias", activation="mlp_hidden_act", rotary=False, tied=False)
     blocks: Mapping[str, LayerGroup] = {
         kind: LayerGroup(1, *_nemotron_block(config, traits, kind), norms=1) for kind in set(kinds)
     }
@@ -130,17 +131,15 @@ def _nemotron_h(config: Config, task: str | None) -> ModelSpec:
 
 def _nemotron_block(
     config: Config, traits: Traits, kind: str
-) -> tuple[Mamba2 | None, DenseFeedForward | MixtureOfExperts | None]:
+) -> tuple[Mixer | None, DenseFeedForward | MixtureOfExperts | None]:
     if kind == "mamba":
         groups = config.size("mamba_n_groups", config.size("n_groups", 8))
         kernel = config.size("mamba_d_conv", config.size("conv_kernel"))
         heads, head_dim = config.size("mamba_num_heads"), config.size("mamba_head_dim")
-        bias = config.flag("use_bias")
-        return Mamba2(
-            heads, head_dim, config.size("ssm_state_size"), groups, kernel, config.flag("use_conv_bias"), bias
-        ), None
+        state, conv_bias, bias = config.size("ssm_state_size"), config.flag("use_conv_bias"), config.flag("use_bias")
+        return Mamba2(heads, head_dim, state, groups, kernel, conv_bias, bias), None
     if kind == "attention":
-        return attention(config, traits), None  # type: ignore[return-value]
+        return attention(config, traits), None
     dense = feed_forward(config, traits)
     if kind == "mlp":
         return None, dense
@@ -184,7 +183,7 @@ def _lfm2(config: Config, task: str | None) -> ModelSpec:
         types = tuple("full_attention" if index in at else "conv" for index in range(count))
     if config.model_type == "lfm2_moe":
         dense = feed_forward(config, traits)
-        experts = mixture(config, Sparsity(traits, router="linear"))
+        experts = mixture(config, Sparsity(traits))
         first = config.count("num_dense_layers")
         networks = [dense if index < first else experts for index in range(count)]
     else:

@@ -22,6 +22,9 @@ FAMILIES = (
     "state_space",
     "hybrid",
     "qwen_next",
+    "bert",
+    "deberta",
+    "modernbert",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 

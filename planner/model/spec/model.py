@@ -89,6 +89,8 @@ class LayerGroup:
     """Width of these layers where it is not the stack's (the stages of a pyramid)."""
     downsampling: int = 1
     """By how much the image's sides have shrunk in these layers, for pyramids."""
+    weight_sets: int | None = None
+    """Distinct sets of weights where layers share them (ALBERT); None: each layer has its own."""
     indices: tuple[int, ...] = ()
     """Which layers of the stack these are, where kinds alternate. Empty: they follow one another."""
 

@@ -43,7 +43,8 @@ def _stack(stack: Stack) -> Iterator[tuple[Weight, int]]:
             yield placed(weight, "other", stack.name, None), 1
     for index, group in enumerate(stack.groups):
         for weight in layer_weights(group, stack.hidden_size):
-            yield placed(weight, "other", stack.name, index), group.count
+            sets = group.count if group.weight_sets is None else group.weight_sets
+            yield placed(weight, "other", stack.name, index), sets
     for weight in norm("final_norm", stack.hidden_size, stack.final_norm):
         yield placed(weight, "norm", stack.name, None), 1
     for part in stack.after:
