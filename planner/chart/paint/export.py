@@ -39,12 +39,15 @@ def export_chart(
     """Write `spec` to `path` as PNG, SVG or PDF, as its suffix says; an existing file is replaced when all went well.
 
     `width` and `height` are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel. Works without a
-    display. Raises `PlannerError` for another suffix and for a place that cannot be written.
+    display. Raises `PlannerError` for another suffix, for a place that cannot be written,
+    and for a size of no or too many pixels.
     """
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         known = ", ".join(_WRITERS)
         raise PlannerError(f"A chart cannot be saved as “{path.name}”: choose a name that ends in {known}.")
+    if min(width, height) < 1:
+        raise PlannerError(f"A chart cannot be {width} × {height} large: choose another size.")
     style = ChartStyle(transparent=transparent, patterns=patterns)
     write_atomically(path, writer(spec, QSize(width, height), scale, style))
 
@@ -55,6 +58,10 @@ def chart_image(
     """The chart as an image, for the clipboard and for PNG: `scale` device pixels per logical pixel."""
     painting_application()
     image = QImage(round(width * scale), round(height * scale), QImage.Format.Format_ARGB32_Premultiplied)
+    if image.isNull():
+        raise PlannerError(
+            f"A picture of {round(width * scale)} × {round(height * scale)} pixels cannot be made: choose another size."
+        )
     image.setDevicePixelRatio(scale)
     dots_per_metre = round(DPI * scale / 0.0254)
     image.setDotsPerMeterX(dots_per_metre)
@@ -74,10 +81,7 @@ def chart_image(
 def _png(spec: ChartSpec, size: QSize, scale: float, style: ChartStyle) -> bytes:
     image = chart_image(spec, width=size.width(), height=size.height(), scale=scale, style=style)
     buffer = _buffer()
-    if not QImageWriter(buffer, QByteArray(b"png")).write(image):
-        raise PlannerError(
-            f"A picture of {image.width()} × {image.height()} pixels cannot be made: choose a smaller one."
-        )
+    QImageWriter(buffer, QByteArray(b"png")).write(image)
     return _content(buffer)
 
 
