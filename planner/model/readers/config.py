@@ -154,12 +154,12 @@ class Config:
             raise self.error(key, whole, f"a multiple of “{by}”, which is {parts}")
         return whole // parts
 
-    def labels(self) -> int:
-        """How many labels a classifier has: `num_labels`, else the entries of `id2label`, else 2 as in transformers."""
+    def labels(self, usual: int = 2) -> int:
+        """How many labels a classifier has: `num_labels`, else the entries of `id2label`, else the `usual` number."""
         names = self.raw("id2label")
         if isinstance(names, Mapping | list) and names and not self.states("num_labels"):
             return len(names)
-        return self.size("num_labels", 2)
+        return self.size("num_labels", usual)
 
     def _whole(self, key: str, value: object, right: str, minimum: int, maximum: int) -> int:
         if isinstance(value, float) and value.is_integer() and abs(value) <= maximum:

@@ -25,6 +25,9 @@ FAMILIES = (
     "bert",
     "deberta",
     "modernbert",
+    "t5",
+    "bart",
+    "whisper",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 

@@ -18,6 +18,8 @@ class DenseFeedForward:
     down_bias: bool | None = None
     """Bias of the last projection where it differs from `bias`."""
     linear: LinearKind = "linear"
+    down_linear: LinearKind | None = None
+    """Kind of the last projection where it differs from `linear` (T5 keeps its own in fp32)."""
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     """Names of the projections; an ungated or fused one uses the last two."""
 

@@ -17,7 +17,8 @@ def dense(feed_forward: DenseFeedForward, hidden: int) -> Iterator[Weight]:
         for name in (gate, up) if feed_forward.gated else (up,):
             yield from linear(Linear(name, hidden, size, bias, "column", kind))
     down_bias = bias if feed_forward.down_bias is None else feed_forward.down_bias
-    yield from linear(Linear(down, size, hidden, down_bias, "row", kind))
+    down_kind = kind if feed_forward.down_linear is None else feed_forward.down_linear
+    yield from linear(Linear(down, size, hidden, down_bias, "row", down_kind))
 
 
 def experts(mixture: MixtureOfExperts, hidden: int) -> Iterator[Weight]:

@@ -1,0 +1,122 @@
+"""BART, mBART, Pegasus, Marian, Blenderbot and M2M-100: encoder-decoders that differ in norms and position tables."""
+
+from dataclasses import dataclass
+
+from planner.errors import ModelError
+from planner.model.readers.config import Config
+from planner.model.readers.encoder import dense
+from planner.model.readers.tasks import task_of
+from planner.model.spec import (
+    LAYER_NORM,
+    Attention,
+    DenseFeedForward,
+    Embedding,
+    Head,
+    LayerGroup,
+    ModelSpec,
+    NormPart,
+    Part,
+    Stack,
+    Table,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one architecture departs from BART."""
+
+    first_norm: bool = False
+    """Norms stand before each half, with one more at the end."""
+    embedding_norm: bool = True
+    position_offset: int | None = 2
+    """Rows beyond `max_position_embeddings`; None: positions are computed and have no table."""
+
+
+SHAPES = {
+    "bart": Shape(),
+    "mbart": Shape(first_norm=True),
+    "pegasus": Shape(first_norm=True, embedding_norm=False, position_offset=0),
+    "marian": Shape(embedding_norm=False, position_offset=0),
+    "blenderbot": Shape(first_norm=True, embedding_norm=False, position_offset=0),
+    "m2m_100": Shape(first_norm=True, embedding_norm=False, position_offset=None),
+}
+MODEL_TYPES = tuple(SHAPES)
+_BART_LABELS = 3
+NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+def read(config: Config, task: str | None) -> ModelSpec:
+    """An encoder-decoder; the decoder is the main stack and holds the shared token table."""
+    kind = task_of(config, task, "seq2seq-lm")
+    shape = SHAPES[config.model_type]
+    vocab, hidden = config.size("vocab_size"), config.size("hidden_size")
+    # Untied, each half has a token table of its own beside the shared one.
+    tied = config.flag("tie_word_embeddings", True)
+    shared = config.flag("share_encoder_decoder_embeddings", True)
+    stacks = (
+        half(config, "decoder", shape, Embedding(vocab, hidden), own_table=not (tied and shared)),
+        half(config, "encoder", shape, None, own_table=not tied),
+    )
+    head: Head | None = None
+    if kind == "seq2seq-lm":
+        head = Head(vocab, tied=tied)
+    elif kind == "sequence-classification":
+        before = (dense("dense", hidden),)
+        head = Head(config.labels(_BART_LABELS), bias=True, kind="classification", before=before, name="out_proj")
+    elif kind != "feature-extraction":
+        raise ModelError(f"{config.where}: a model of type “{config.model_type}” has no head for the task “{kind}”.")
+    positions = config.optional_size("max_position_embeddings")
+    return ModelSpec(config.model_type, config.model_type, kind, stacks, head, positions)
+
+
+def half(config: Config, name: str, shape: Shape, table: Embedding | None, own_table: bool) -> Stack:
+    """The encoder or the decoder."""
+    hidden = config.size("hidden_size")
+    before: list[Part] = []
+    if own_table:
+        before.append(Table("embed_tokens", config.size("vocab_size"), hidden))
+    if shape.position_offset is not None:
+        before.append(Table("embed_positions", config.size("max_position_embeddings") + shape.position_offset, hidden))
+    if shape.embedding_norm:
+        before.append(NormPart("layernorm_embedding", hidden))
+    group = half_layers(config, name, shape.first_norm)
+    return Stack(name, hidden, table, (group,), LAYER_NORM if shape.first_norm else None, tuple(before))
+
+
+def half_layers(config: Config, name: str, first_norm: bool, key_bias: bool = True) -> LayerGroup:
+    """The layers of one half, with cross attention in the decoder; biases everywhere but, in Whisper, the keys."""
+    heads, decoder = config.size(f"{name}_attention_heads"), name == "decoder"
+    hidden = config.size("hidden_size")
+    if hidden % heads:
+        raise config.error(f"{name}_attention_heads", heads, f"a divisor of the hidden size {hidden}")
+
+    def looks(causal: bool) -> Attention:
+        return Attention(
+            heads,
+            heads,
+            hidden // heads,
+            qkv_bias=True,
+            output_bias=True,
+            dropout=config.number("attention_dropout", 0.0, maximum=1.0),
+            key_bias=key_bias,
+            causal=causal,
+            rotary_share=0.0,
+            names=NAMES,
+        )
+
+    network = DenseFeedForward(
+        config.size(f"{name}_ffn_dim"),
+        gated=False,
+        activation=config.text("activation_function", "gelu"),
+        bias=True,
+        names=("", "fc1", "fc2"),
+    )
+    return LayerGroup(
+        config.size(f"{name}_layers", maximum=100_000),
+        looks(decoder),
+        network,
+        LAYER_NORM,
+        norms=3 if decoder else 2,
+        arrangement="pre" if first_norm else "post",
+        cross_attention=looks(False) if decoder else None,
+    )
