@@ -55,6 +55,13 @@ class ChartLayout:
     capacities: tuple[CapacityShape, ...]
     footnote: tuple[Label, ...]
 
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Every text of the picture."""
+        on_bars = [label for shape in self.bars for label in (*shape.labels.all, *shape.names)]
+        beside = [label for _, _, label in self.legend] + [shape.label.label for shape in self.capacities]
+        return (*self.heading, *beside, self.axis_label, *self.ticks, *on_bars, *self.footnote)
+
 
 def lay_out(spec: ChartSpec, area: Rect, measure: Measure, sizes: Sizes | None = None) -> ChartLayout:
     """Place everything of `spec` in `area`. A pure function: the same numbers give the same picture."""

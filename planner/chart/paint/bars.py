@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import floor
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QImage, QPainter, QPen
+from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath, QPen
 
 from planner.chart.geometry import Line, Rect, hatching
 from planner.chart.labels import Label
@@ -20,8 +20,8 @@ _WHISKER_HALF = 5.0
 _THINNEST_WITH_GAP = 2.5
 
 
-def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | None = None) -> None:
-    """Draw `spec` into `rect`, in logical pixels: the same picture whatever the painter paints on."""
+def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | None = None) -> ChartLayout:
+    """Draw `spec` into `rect`, in logical pixels: the same picture whatever the painter paints on. What lies where."""
     style = style or ChartStyle()
     layout = lay_out(spec, Rect(rect.x(), rect.y(), rect.width(), rect.height()), text_width, style.sizes)
     if not style.transparent:
@@ -31,6 +31,7 @@ def paint(painter: QPainter, rect: QRectF, spec: ChartSpec, style: ChartStyle | 
         for segment, area in shape.segments:
             painter.fillRect(_snapped(painter, area), QColor(COMPONENT_COLOURS[segment.component]))
     paint_over(painter, layout, style)
+    return layout
 
 
 def paint_behind(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> None:
@@ -156,11 +157,18 @@ def _snapped(painter: QPainter, rect: Rect) -> QRectF:
 
 def _text(painter: QPainter, label: Label, style: ChartStyle, colour: str | None = None) -> None:
     """Text by its baseline: no rectangle of Qt's that could clip or move it."""
-    painter.setFont(font(label.size, label.bold))
-    painter.setPen(QColor(colour or getattr(style.palette, label.role)))
+    ink = QColor(colour or getattr(style.palette, label.role))
     room = label.rect.width - text_width(label.text, label.size, label.bold)
     x = label.rect.x + {"left": 0.0, "middle": room / 2, "right": room}[label.anchor]
-    painter.drawText(QPointF(x, label.rect.centre_y + label.size * _CAP_HEIGHT / 2), label.text)
+    start = QPointF(x, label.rect.centre_y + label.size * _CAP_HEIGHT / 2)
+    if style.outlines:
+        letters = QPainterPath()
+        letters.addText(start, font(label.size, label.bold), label.text)
+        painter.fillPath(letters, ink)
+    else:
+        painter.setFont(font(label.size, label.bold))
+        painter.setPen(ink)
+        painter.drawText(start, label.text)
 
 
 def _lines(painter: QPainter, lines: Iterable[Line], pen: QPen) -> None:

@@ -10,8 +10,8 @@ from PySide6.QtSvg import QSvgGenerator
 from planner import __version__
 from planner.chart.paint.application import painting_application
 from planner.chart.paint.bars import paint
-from planner.chart.paint.fonts import FAMILY
 from planner.chart.paint.style import ChartStyle
+from planner.chart.paint.svg_text import with_anchored_text
 from planner.chart.spec import ChartSpec
 from planner.chart.table import chart_description
 from planner.errors import PlannerError
@@ -20,10 +20,6 @@ from planner.scenario.files import write_atomically
 CREATOR = f"VRAM Planner {__version__}"
 DPI = 96
 """Logical pixels per inch everywhere. QSvgGenerator's own default of 72 draws text and geometry at odds."""
-
-_QT_FAMILY = f'font-family="{FAMILY}"'.encode()
-_SVG_FAMILIES = f"font-family=\"{FAMILY}, 'Noto Sans', 'Segoe UI', 'Helvetica Neue', Arial, sans-serif\"".encode()
-# Without a generic family a viewer that lacks the font falls back to a serif.
 
 
 def export_chart(
@@ -35,12 +31,13 @@ def export_chart(
     scale: float = 2.0,
     transparent: bool = False,
     patterns: bool = False,
+    outlines: bool = False,
 ) -> None:
     """Write `spec` to `path` as PNG, SVG or PDF, as its suffix says; an existing file is replaced when all went well.
 
-    `width` and `height` are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel. Works without a
-    display. Raises `PlannerError` for another suffix, for a place that cannot be written,
-    and for a size of no or too many pixels.
+    `width` and `height` are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel. With `outlines`
+    letters become shapes, for machines without the font. Works without a display.
+    Raises `PlannerError` for another suffix, a place that cannot be written, and a size of no or too many pixels.
     """
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
@@ -48,7 +45,7 @@ def export_chart(
         raise PlannerError(f"A chart cannot be saved as “{path.name}”: choose a name that ends in {known}.")
     if min(width, height) < 1:
         raise PlannerError(f"A chart cannot be {width} × {height} large: choose another size.")
-    style = ChartStyle(transparent=transparent, patterns=patterns)
+    style = ChartStyle(transparent=transparent, patterns=patterns, outlines=outlines)
     write_atomically(path, writer(spec, QSize(width, height), scale, style))
 
 
@@ -97,10 +94,10 @@ def _svg(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> byte
     generator.setDescription(chart_description(spec))
     painter = QPainter(generator)
     try:
-        paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
+        layout = paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
     finally:
         painter.end()
-    return _content(buffer).replace(_QT_FAMILY, _SVG_FAMILIES)
+    return with_anchored_text(_content(buffer).decode(), layout.labels).encode()
 
 
 def _pdf(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> bytes:

@@ -15,4 +15,6 @@ class ChartStyle:
     """Leave out the background."""
     patterns: bool = False
     """Give each component its pattern beside its colour, for grey printers."""
+    outlines: bool = False
+    """Draw letters as shapes instead of as text."""
     sizes: Sizes = field(default_factory=Sizes)

@@ -43,6 +43,13 @@ def texts(root: Element) -> list[str]:
     return [text.text or "" for text in root.iter(f"{SVG}text")]
 
 
+def ends(text: Element) -> tuple[float, float]:
+    """Where a text begins and ends."""
+    x, width = float(text.get("x", "")), float(text.get("textLength", ""))
+    before = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.get("text-anchor", "start")] * width
+    return x - before, x - before + width
+
+
 @pytest.fixture
 def drawn(mockup: Chart, tmp_path: Path) -> Element:
     return written(mockup(), tmp_path)
@@ -113,16 +120,29 @@ def test_text_is_text_in_the_bundled_family_with_a_generic_one_behind_it(drawn: 
 
 
 def test_no_text_leaves_the_picture(mockup: Chart, tmp_path: Path) -> None:
-    from planner.chart.paint.fonts import text_width
-
     root = written(mockup(title=NASTY, subtitle=NASTY, footnote=NASTY), tmp_path)
     for group in root.iter(f"{SVG}g"):
         if group.get("transform", "").startswith("matrix(1,0,0,1"):
             for text in group.findall(f"{SVG}text"):
-                bold = text.get("font-weight") == "600"
-                width = text_width(text.text or "", float(text.get("font-size", "")), bold)
-                assert float(text.get("x", "")) >= 0
-                assert float(text.get("x", "")) + width <= WIDTH
+                left, right = ends(text)
+                assert left >= 0
+                assert right <= WIDTH
+
+
+def test_a_text_keeps_its_middle_and_its_width_in_a_viewer_without_the_font(drawn: Element) -> None:
+    chip = next(text for text in drawn.iter(f"{SVG}text") if text.text == "OOM +14.7")
+    total = next(text for text in drawn.iter(f"{SVG}text") if text.text == "59.1")
+    title = next(text for text in drawn.iter(f"{SVG}text") if (text.text or "").startswith("Peak VRAM"))
+    assert [text.get("text-anchor") for text in (chip, total, title)] == ["middle", "middle", "start"]
+    assert float(chip.get("x", "")) == pytest.approx(float(total.get("x", "")), abs=0.01)
+    assert sum(ends(chip)) / 2 == pytest.approx(float(chip.get("x", "")))
+    assert ends(title)[0] == pytest.approx(22)
+
+
+def test_outlines_leave_no_text_and_change_no_bar(mockup: Chart, drawn: Element, tmp_path: Path) -> None:
+    outlined = written(mockup(), tmp_path, outlines=True)
+    assert not texts(outlined)
+    assert rects(outlined, "#4477AA") == rects(drawn, "#4477AA")
 
 
 def test_names_with_markup_quotes_emoji_and_chinese_stay_a_valid_document(mockup: Chart, tmp_path: Path) -> None:
