@@ -6,7 +6,7 @@ Rules: llama.cpp src/llama-quant.cpp (llama_tensor_get_type, tensor_type_fallbac
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 from typing import Any
 
@@ -119,6 +119,7 @@ def tensor_bytes(shape: tuple[int, ...], block_type: str) -> int:
     return elements // int(types[chosen]["weights"]) * int(types[chosen]["bytes"])
 
 
+@lru_cache(maxsize=256)
 def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
     """Sizes of the tensors of `spec` quantized to `mix`; vectors and routers stay float32."""
     tied = spec.head is not None and spec.head.tied

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from planner.engine.phases.serving import plan_serving
-from planner.engine.servers import MOMENTS, serving_workload
+from planner.engine.servers import MOMENTS, plan_server, serving_workload
 from planner.engine.servers.versions import vllm_band
 from planner.errors import PlannerError
 from planner.hardware import load_hardware
@@ -177,6 +178,35 @@ def test_an_unknown_capacity_leaves_the_budget_open():
     answer = plan_serving(Serving.model_validate_json("{}"), LLAMA_8B, [unknown], unknown, HARDWARE)
     assert answer.needs[unknown.id].capacity_bytes is None
     assert answer.details["kv"]["tokens_available"][unknown.id] is None
+
+
+def test_without_flash_attention_llama_cpp_holds_the_scores_of_a_micro_batch():
+    fields = {"engine": "llama.cpp", "weights": "q4_0", "context_length": 32768}
+    eager = plan(LLAMA_8B, "rtx-4090", flash_attention=False, **fields)
+    assert eager.details["buffers"]["compute_bytes"] == 32 * 32768 * 512 * 4
+    assert eager.ledger.peak_bytes() - plan(LLAMA_8B, "rtx-4090", **fields).ledger.peak_bytes() == (
+        32 * 32768 * 512 * 4 - 512 * (128256 + 4096) * 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "weights"),
+    [("vllm", "bf16"), ("sglang", "fp8"), ("tensorrt-llm", "fp8"), ("llama.cpp", "q4_k_m"), ("transformers", "bf16")],
+)
+def test_a_sweep_over_requests_and_lengths_equals_single_plans(engine, weights):
+    chosen = HARDWARE.resolve("l40s")
+    phase = Serving.model_validate_json(json.dumps({"engine": engine, "weights": weights}))
+    sequences, tokens = np.array([1, 8, 64, 8]), np.array([1000, 8192, 4096, 131072])
+    load = replace(serving_workload(phase, LLAMA_8B), sequences=sequences, context_tokens=tokens, prompt_tokens=tokens)
+    swept = plan_server(engine, load, chosen, HARDWARE.overheads)
+    for index in range(4):
+        at = {"sequences": int(sequences[index]), "context_tokens": int(tokens[index])}
+        single = plan_server(
+            engine, replace(load, prompt_tokens=at["context_tokens"], **at), chosen, HARDWARE.overheads
+        )
+        assert swept.need_bytes[index] == single.need_bytes
+        assert np.broadcast_to(swept.tokens_available, 4)[index] == single.tokens_available
+        assert np.broadcast_to(swept.refused, 4)[index] == single.refused
 
 
 def test_llama_cpp_asks_for_a_gguf_type():

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.engine.kv_cache import kv_bytes_per_token
 from planner.engine.ledger import Ledger
-from planner.engine.quantization import cache_element_bytes
-from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, serving_workload
+from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.term import Term
 from planner.hardware import ChosenGpu, HardwareCatalog
 from planner.model.spec import ModelSpec
@@ -68,17 +66,14 @@ def plan_serving(
     }
     if judging.buffers:
         details["buffers"] = dict(judging.buffers)
-    return ServingPlan(Ledger(MOMENTS, judging.terms), needs, details, judging.host, _warnings(phase, judging))
+    return ServingPlan(Ledger(MOMENTS, judging.holdings.terms), needs, details, judging.host, _warnings(phase, judging))
 
 
 def _kv(load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
     """Cache rates and capacities per GPU id; tokens are those of one replica."""
-    rate = kv_bytes_per_token(
-        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel, pipeline=load.pipeline
-    )
     available = {gpu_id: plan.tokens_available for gpu_id, plan in plans.items()}
     return {
-        "bytes_per_token": int(rate),
+        "bytes_per_token": int(rate(load)),
         "tokens_needed": int(load.sequences) * int(load.context_tokens),
         "tokens_available": available,
         "max_concurrency": {

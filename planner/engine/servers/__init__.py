@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from planner.engine.servers.division import ServerPlan, rate
 from planner.engine.servers.llama_cpp import plan_llama_cpp
 from planner.engine.servers.sglang import plan_sglang
 from planner.engine.servers.tensorrt_llm import plan_tensorrt_llm
 from planner.engine.servers.transformers import plan_transformers
 from planner.engine.servers.vllm import plan_vllm
-from planner.engine.servers.workload import MOMENTS, ServerPlan, ServingWorkload, serving_workload
+from planner.engine.servers.workload import MOMENTS, ServingWorkload, serving_workload
 from planner.engine.term import Term
 from planner.hardware import ChosenGpu, Overheads
 
@@ -29,4 +30,4 @@ def plan_server(
     return plan_transformers(load, chosen, overheads, working_set)
 
 
-__all__ = ["MOMENTS", "POOLED", "ServerPlan", "ServingWorkload", "plan_server", "serving_workload"]
+__all__ = ["MOMENTS", "POOLED", "ServerPlan", "ServingWorkload", "plan_server", "rate", "serving_workload"]

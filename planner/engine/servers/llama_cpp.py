@@ -4,14 +4,13 @@ Rules: src/llama-model.cpp (placement), src/llama-kv-cache.cpp, ggml/src/ggml-al
 that llama.cpp prints at start (ggml-org/llama.cpp and ikawrakow/ik_llama.cpp logs).
 """
 
-from math import ceil
-
 from planner.engine.gguf import GgufMix, GgufSizes, gguf_sizes
 from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
 from planner.engine.overhead import llama_cpp_overhead
 from planner.engine.quantization import cache_element_bytes, weight_format
 from planner.engine.rounding import ceil_div, round_up, smaller
-from planner.engine.servers.workload import LOADED, RUNNING, ServerPlan, ServingWorkload, vocabulary
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
+from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu, Overheads
@@ -43,34 +42,27 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
     overhead = llama_cpp_overhead(chosen.gpu, overheads, ("load", *RUNNING)).terms
     host = _host(load, sizes, layers - on_gpu, has_head, micro_batch)
 
-    weights_bytes, cache_bytes = int(total_bytes(weights)), int(total_bytes(cache))
-    compute_bytes, overhead_bytes = int(total_bytes(compute)), int(total_bytes(overhead))
+    held = Holdings(weights, cache, compute, overhead)
     total = chosen.capacities.usable_bytes
-    state_bytes = sum(int(item.bytes) for item in whole_cache if "state" in item.name)
-    need_bytes = weights_bytes + cache_bytes + compute_bytes + overhead_bytes
-    free = None if total is None else max(0, total - need_bytes + cache_bytes)
-    sequences, context = int(load.sequences), int(load.context_tokens)
+    need_bytes = held.weights_bytes + held.cache_bytes + held.activation_bytes + held.non_torch_bytes
+    room = None if total is None else total - need_bytes + held.cache_bytes
+    whole = Holdings(weights, whole_cache, compute, overhead)
     return ServerPlan(
-        weights, cache, compute, overhead,
+        held,
         need_bytes=need_bytes,
         capacity_bytes=total,
-        budget={
-            "total_bytes": total, "budget_bytes": total, "weights_bytes": weights_bytes,
-            "activation_bytes": compute_bytes, "non_torch_bytes": overhead_bytes, "cuda_graph_bytes": 0,
-            "kv_cache_bytes": cache_bytes,
-            "state_bytes": sum(int(item.bytes) for item in cache if "state" in item.name),
-        },
-        tokens_available=free * sequences * context // cache_bytes if free is not None and cache_bytes else None,
+        budget=held.budget(total, total, held.cache_bytes),
+        tokens_available=pool_tokens(room, held, load, PADDING),
         buffers={
             "model_total_bytes": sizes.total,
             "model_gpu_bytes": _gpu_bytes(sizes, on_gpu, has_head),
-            "kv_bytes": int(total_bytes(whole_cache)) - state_bytes,
-            "compute_bytes": compute_bytes,
-            "host_bytes": int(total_bytes(host)),
-            "state_bytes": state_bytes,
+            "kv_bytes": whole.cache_bytes - whole.state_bytes,
+            "compute_bytes": held.activation_bytes,
+            "host_bytes": total_bytes(host),
+            "state_bytes": whole.state_bytes,
         },
         host=host,
-    )  # fmt: skip
+    )
 
 
 def _sizes(load: ServingWorkload) -> GgufSizes:
@@ -119,22 +111,18 @@ def _cache(load: ServingWorkload, share: float, micro_batch: int) -> tuple[Term,
 
 
 def _compute(load: ServingWorkload, micro_batch: int, has_head: bool) -> tuple[Term, ...]:
-    """The larger of the logits' graph and, without flash attention, the scores' graph."""
+    """The graph's fullest point: its output, or without flash attention the attention scores of one layer."""
     hidden = load.spec.stack.hidden_size
-    logits = Term(
-        "activations", "compute buffer",
-        (Factor("micro-batch", micro_batch),
-         Factor("vocabulary + hidden", vocabulary(load.spec) + hidden if has_head else 4 * hidden),
-         Factor("bytes", 4)), RUNNING, COMPUTE_SOURCE,
-    )  # fmt: skip
+    outputs = vocabulary(load.spec) + hidden if has_head else 4 * hidden
+    widths = Factor("vocabulary + hidden" if has_head else "four tensors of the hidden width", outputs)
+    batch, width = Factor("micro-batch", micro_batch), Factor("bytes", 4)
+    at_output = RUNNING if load.flash_attention else ("sampling", "decode")
+    logits = Term("activations", "compute buffer", (batch, widths, width), at_output, COMPUTE_SOURCE)
     if load.flash_attention:
         return (logits,)
-    scores = Term(
-        "activations", "compute buffer",
-        (Factor("heads", _heads(load.spec)), Factor("context", round_up(load.context_tokens, PADDING)),
-         Factor("micro-batch", micro_batch), Factor("bytes", 4)), RUNNING, COMPUTE_SOURCE,
-    )  # fmt: skip
-    return (max(logits, scores, key=lambda item: int(item.bytes)),)
+    context = Factor("context", round_up(load.context_tokens, PADDING))
+    factors = (Factor("heads", _heads(load.spec)), context, batch, width)
+    return logits, Term("activations", "compute buffer, attention scores", factors, ("prefill",), COMPUTE_SOURCE)
 
 
 def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, micro_batch: int) -> tuple[Term, ...]:
@@ -142,7 +130,7 @@ def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, 
     source = "src/llama-context.cpp: host compute and output buffers, as llama.cpp prints them"
     left = sum(sizes.layers[:layers]) + sizes.token_embedding + (0 if has_head else sizes.output)
     context = round_up(load.context_tokens, PADDING)
-    inputs = ceil(micro_batch * (load.spec.stack.hidden_size + int(context)) * 4)
+    inputs: Number = micro_batch * (load.spec.stack.hidden_size + context) * 4
     return (
         Term("overhead", "weights on the host", (Factor("bytes in the file", left),), ("host_ram",), source),
         Term("overhead", "graph inputs", (Factor("bytes", inputs, "micro-batch x (hidden + context) x 4"),),

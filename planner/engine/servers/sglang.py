@@ -5,11 +5,18 @@
 Rules: sglang/srt/model_executor/model_runner.py (profile_max_num_token) and server_args.py (automatic fraction).
 """
 
-from planner.engine.kv_cache import every_token, kv_bytes_per_token, total_bytes
-from planner.engine.quantization import cache_element_bytes
-from planner.engine.servers.torch_engine import engine_cache, engine_weights, forward_term
-from planner.engine.servers.workload import RUNNING, ServerPlan, ServingWorkload, pool_tokens, vocabulary
-from planner.engine.term import Factor, Term
+from typing import Any
+
+from planner.engine.kv_cache import every_token
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate
+from planner.engine.servers.torch_engine import (
+    engine_cache,
+    engine_weights,
+    forward_term,
+    logits_term,
+    torch_overhead,
+)
+from planner.engine.servers.workload import ServingWorkload
 from planner.hardware import ChosenGpu, Overheads
 from planner.units import GIB, MIB
 
@@ -28,54 +35,24 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     weights = engine_weights(load)
     cache = engine_cache(load, every_token, load.block_size or 1, SOURCE)
     sequences = load.batched_sequences or GRAPH_SEQUENCES
-    logits = Term(
-        "logits", "logits of one step",
-        (Factor("sequences per step", sequences), Factor("vocabulary", vocabulary(load.spec)), Factor("bytes", 4)),
-        ("sampling", "decode"), "sglang/srt/layers/logits_processor.py: fp32 logits of the last positions",
-    )  # fmt: skip
+    logits = logits_term(load, sequences)
     activation = (forward_term(load, chunk, ("prefill",)), logits)
-    context = overheads.context_overhead(chosen.gpu)
-    overhead = [Term("overhead", "CUDA context and libraries", (Factor("bytes", context.bytes),), ("load", *RUNNING),
-                     context.source)]  # fmt: skip
-    nccl = overheads.nccl_overhead(chosen.gpu, load.gpus, training=False)
-    if nccl.bytes:
-        overhead.append(Term("overhead", "communication buffers", (Factor("bytes", nccl.bytes),), ("load", *RUNNING),
-                             nccl.source))  # fmt: skip
-    if load.cuda_graphs:
-        graphs = overheads.cuda_graphs_overhead(chosen.gpu)
-        overhead.append(Term("overhead", "CUDA graphs", (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))
-
-    weights_bytes, needed = int(total_bytes(weights)), total_bytes(cache)
-    per_token = kv_bytes_per_token(
-        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel, pipeline=load.pipeline
-    )
+    held = Holdings(weights, cache, activation, torch_overhead(load, chosen, overheads, graphs=load.cuda_graphs))
     budget_bytes = None if total is None else int((load.utilization or _fraction(load, total, chunk)) * total)
-    pool_bytes = None if budget_bytes is None else budget_bytes - weights_bytes
+    pool_bytes: Any = None if budget_bytes is None else budget_bytes - held.weights_bytes
     if load.cache_tokens is not None:
-        pool_bytes = int(load.cache_tokens * per_token)
-    graph_bytes = sum(int(item.bytes) for item in overhead if item.name == "CUDA graphs")
-    budget = {
-        "total_bytes": total,
-        "budget_bytes": budget_bytes,
-        "weights_bytes": weights_bytes,
-        "activation_bytes": max(int(item.bytes) for item in activation),
-        "non_torch_bytes": int(total_bytes(overhead)) - graph_bytes,
-        "cuda_graph_bytes": graph_bytes,
-        "kv_cache_bytes": None if pool_bytes is None else max(0, pool_bytes),
-        "state_bytes": sum(int(item.bytes) for item in cache if "state" in item.name),
-    }
-    refusal = None
-    if pool_bytes is not None and pool_bytes <= 0:
-        refusal = "SGLang would not start: the weights exceed mem_fraction_static. Raise it or add GPUs."
-    available = None if pool_bytes is None else pool_tokens(max(0, pool_bytes), cache, per_token, load, 1)
+        pool_bytes = load.cache_tokens * rate(load)
+    refused = pool_bytes is not None and pool_bytes <= 0
+    refusal = "SGLang would not start: the weights exceed mem_fraction_static. Raise it or add GPUs."
     return ServerPlan(
-        weights, cache, activation, tuple(overhead),
-        need_bytes=weights_bytes + needed,
+        held,
+        need_bytes=held.weights_bytes + held.cache_bytes,
         capacity_bytes=budget_bytes,
-        budget=budget,
-        tokens_available=available,
-        refusal=refusal,
-    )  # fmt: skip
+        budget=held.budget(total, budget_bytes, pool_bytes),
+        tokens_available=pool_tokens(pool_bytes, held, load, 1),
+        refused=refused,
+        refusal=refusal if refused else None,
+    )
 
 
 def _fraction(load: ServingWorkload, total: int, chunk: int) -> float:

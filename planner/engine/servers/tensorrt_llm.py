@@ -5,11 +5,18 @@
 Rules: tensorrt_llm/_torch/pyexecutor/_util.py and cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp.
 """
 
-from planner.engine.kv_cache import every_token, kv_bytes_per_token, total_bytes
-from planner.engine.quantization import cache_element_bytes
-from planner.engine.servers.torch_engine import engine_cache, engine_weights, forward_term
-from planner.engine.servers.workload import RUNNING, ServerPlan, ServingWorkload, pool_tokens, vocabulary
-from planner.engine.term import Factor, Term
+from typing import Any
+
+from planner.engine.kv_cache import every_token
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate
+from planner.engine.servers.torch_engine import (
+    engine_cache,
+    engine_weights,
+    forward_term,
+    logits_term,
+    torch_overhead,
+)
+from planner.engine.servers.workload import ServingWorkload
 from planner.hardware import ChosenGpu, Overheads
 
 DEFAULT_FRACTION = 0.9
@@ -24,49 +31,24 @@ def plan_tensorrt_llm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overh
     block = load.block_size or DEFAULT_BLOCK
     weights = engine_weights(load)
     cache = engine_cache(load, every_token, block, SOURCE)
-    sequences = load.batched_sequences or DEFAULT_SEQUENCES
-    logits = Term(
-        "logits", "logits of one step",
-        (Factor("sequences per step", sequences), Factor("vocabulary", vocabulary(load.spec)), Factor("bytes", 4)),
-        ("sampling", "decode"), "tensorrt_llm/_torch/pyexecutor/sampler.py: fp32 logits of one step",
-    )  # fmt: skip
+    logits = logits_term(load, load.batched_sequences or DEFAULT_SEQUENCES)
     activation = (forward_term(load, load.batched_tokens or DEFAULT_STEP_TOKENS, ("prefill",)), logits)
-    context = overheads.context_overhead(chosen.gpu)
-    nccl = overheads.nccl_overhead(chosen.gpu, load.gpus, training=False)
-    overhead = tuple(
-        Term("overhead", name, (Factor("bytes", part.bytes),), ("load", *RUNNING), part.source)
-        for name, part in (("CUDA context and libraries", context), ("communication buffers", nccl))
-        if part.bytes
-    )
-    weights_bytes, needed = int(total_bytes(weights)), total_bytes(cache)
-    activation_bytes = max(int(item.bytes) for item in activation)
-    fixed_bytes = weights_bytes + activation_bytes + int(total_bytes(overhead))
+    held = Holdings(weights, cache, activation, torch_overhead(load, chosen, overheads, graphs=False))
+    fixed_bytes = held.weights_bytes + held.activation_bytes + held.non_torch_bytes
     total = chosen.capacities.usable_bytes
-    per_token = kv_bytes_per_token(
-        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel, pipeline=load.pipeline
-    )
     fraction = load.utilization or DEFAULT_FRACTION
-    pool_bytes = None if total is None else int(fraction * max(0, total - fixed_bytes))
+    pool_bytes: Any = None if total is None else int(fraction * max(0, total - fixed_bytes))
     if load.cache_tokens is not None:
-        pool_bytes = int(load.cache_tokens * per_token)
-    budget = {
-        "total_bytes": total,
-        "budget_bytes": None if pool_bytes is None else fixed_bytes + pool_bytes,
-        "weights_bytes": weights_bytes,
-        "activation_bytes": activation_bytes,
-        "non_torch_bytes": int(total_bytes(overhead)),
-        "cuda_graph_bytes": 0,
-        "kv_cache_bytes": pool_bytes,
-        "state_bytes": sum(int(item.bytes) for item in cache if "state" in item.name),
-    }
-    refusal = None
-    if total is not None and fixed_bytes >= total:
-        refusal = "TensorRT-LLM would not start: engine and activations leave nothing free for the cache."
+        pool_bytes = load.cache_tokens * rate(load)
+    budget_bytes = None if pool_bytes is None else fixed_bytes + pool_bytes
+    refused = total is not None and fixed_bytes >= total
+    refusal = "TensorRT-LLM would not start: engine and activations leave nothing free for the cache."
     return ServerPlan(
-        weights, cache, activation, overhead,
-        need_bytes=fixed_bytes + needed,
-        capacity_bytes=None if total is None else min(total, fixed_bytes + (pool_bytes or 0)),
-        budget=budget,
-        tokens_available=None if pool_bytes is None else pool_tokens(pool_bytes, cache, per_token, load, block),
-        refusal=refusal,
-    )  # fmt: skip
+        held,
+        need_bytes=fixed_bytes + held.cache_bytes,
+        capacity_bytes=None if total is None or budget_bytes is None else min(total, budget_bytes),
+        budget=held.budget(total, budget_bytes, pool_bytes),
+        tokens_available=pool_tokens(pool_bytes, held, load, block),
+        refused=refused,
+        refusal=refusal if refused else None,
+    )

@@ -3,8 +3,10 @@
 from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms
 from planner.engine.quantization import cache_element_bytes, weight_terms
 from planner.engine.rounding import ceil_div
-from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width
+from planner.engine.servers.division import GRAPHS
+from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width, vocabulary
 from planner.engine.term import Factor, Number, Term
+from planner.hardware import ChosenGpu, Overhead, Overheads
 from planner.model.spec import Attention
 
 VOCABULARY_MULTIPLE = 64
@@ -54,6 +56,30 @@ def forward_term(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) 
     )
     source = "gate, up and product beside input, residual and output of a layer; checked against vLLM 0.6.4 logs"
     return Term("activations", "forward pass", factors, alive, source)
+
+
+def logits_term(load: ServingWorkload, sequences: int) -> Term:
+    """Scores of the last position of every sequence of a step, in fp32."""
+    factors = (
+        Factor("sequences per step", sequences), Factor("vocabulary", vocabulary(load.spec)), Factor("bytes", 4),
+    )  # fmt: skip
+    source = "sglang/srt/layers/logits_processor.py, tensorrt_llm/_torch/pyexecutor/sampler.py: fp32 logits of one step"
+    return Term("logits", "logits of one step", factors, ("sampling", "decode"), source)
+
+
+def torch_overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, *, graphs: bool) -> tuple[Term, ...]:
+    """Context, communication buffers and captured graphs, from the catalogue's allowances."""
+    parts: list[tuple[str, Overhead, tuple[str, ...]]] = [
+        ("CUDA context and libraries", overheads.context_overhead(chosen.gpu), LOADED),
+        ("communication buffers", overheads.nccl_overhead(chosen.gpu, load.gpus, training=False), LOADED),
+    ]
+    if graphs:
+        parts.append((GRAPHS, overheads.cuda_graphs_overhead(chosen.gpu), RUNNING))
+    return tuple(
+        Term("overhead", name, (Factor("bytes", part.bytes),), alive, part.source)
+        for name, part, alive in parts
+        if part.bytes
+    )
 
 
 def _rotary_width(load: ServingWorkload) -> int:

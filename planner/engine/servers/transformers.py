@@ -4,12 +4,16 @@ Rule: cache_utils.py DynamicCache appends with torch.cat, so that one layer's ol
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
-from planner.engine.kv_cache import CachePolicy, kv_bytes_per_token, kv_cache_terms, total_bytes
+import numpy as np
+
+from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
 from planner.engine.overhead import process_overhead
 from planner.engine.quantization import cache_element_bytes, weight_terms
-from planner.engine.rounding import smaller
-from planner.engine.servers.workload import LOADED, RUNNING, ServerPlan, ServingWorkload
+from planner.engine.rounding import larger, smaller
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
+from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overheads
 
@@ -29,29 +33,21 @@ def plan_transformers(
     growth = _growth(decode)
     overhead = process_overhead(chosen.gpu, overheads, ("load", *RUNNING), gpus=load.gpus, training=False).terms
     activation = (*working_set, *growth)
-    fixed = total_bytes(weights) + total_bytes(overhead)
-    by_instant = [
-        total_bytes(item for item in (*prefill, *decode, *activation) if instant in item.alive) for instant in RUNNING
-    ]
-    total = chosen.capacities.usable_bytes
-    peak = max(int(size) for size in by_instant)
-    cache_bytes = int(total_bytes(decode))
-    per_token = kv_bytes_per_token(
-        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel
+    held = Holdings(weights, decode, activation, overhead)
+    alive = (*prefill, *decode, *activation)
+    peak_bytes = reduce(
+        larger, (total_bytes(item for item in alive if instant in item.alive) for instant in RUNNING), 0
     )
-    room = None if total is None else max(0, total - int(fixed) - peak + cache_bytes)
+    total = chosen.capacities.usable_bytes
+    fixed_bytes = held.weights_bytes + held.non_torch_bytes
+    room = None if total is None else larger(total - fixed_bytes - peak_bytes + held.cache_bytes, 0)
     return ServerPlan(
-        weights, (*prefill, *decode), activation, overhead,
-        need_bytes=fixed + peak,
+        Holdings(weights, (*prefill, *decode), activation, overhead),
+        need_bytes=fixed_bytes + peak_bytes,
         capacity_bytes=total,
-        budget={
-            "total_bytes": total, "budget_bytes": total, "weights_bytes": int(total_bytes(weights)),
-            "activation_bytes": max(0, peak - cache_bytes), "non_torch_bytes": int(total_bytes(overhead)),
-            "cuda_graph_bytes": 0, "kv_cache_bytes": cache_bytes,
-            "state_bytes": sum(int(item.bytes) for item in decode if "state" in item.name),
-        },
-        tokens_available=int(room // per_token) if room is not None and per_token else None,
-    )  # fmt: skip
+        budget={**held.budget(total, total, held.cache_bytes), "activation_bytes": peak_bytes - held.cache_bytes},
+        tokens_available=pool_tokens(room, held, load, 1),
+    )
 
 
 def _cache(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> tuple[Term, ...]:
@@ -71,7 +67,7 @@ def _growth(cache: tuple[Term, ...]) -> tuple[Term, ...]:
     growing = [item for item in cache if any(factor.name == "K and V" for factor in item.factors)]
     if not growing:
         return ()
-    largest = max(growing, key=lambda item: int(_of_one_layer(item).bytes))
+    largest = max(growing, key=lambda item: float(np.max(_of_one_layer(item).bytes)))
     return (_of_one_layer(largest),)
 
 

@@ -6,12 +6,13 @@ Start fails when nothing is left for the cache, or when one request of full leng
 Rules: vllm/v1/worker/gpu_worker.py, vllm/v1/core/kv_cache_utils.py; 37 of 42 logs agree within 0.03 GiB.
 """
 
-from planner.engine.kv_cache import kv_bytes_per_token, total_bytes
-from planner.engine.quantization import cache_element_bytes
+from typing import Any
+
 from planner.engine.rounding import larger, smaller
+from planner.engine.servers.division import GRAPHS, Holdings, ServerPlan, pool_tokens, rate, single, starts
 from planner.engine.servers.torch_engine import engine_cache, engine_weights, forward_term
 from planner.engine.servers.versions import VersionBand, vllm_band
-from planner.engine.servers.workload import RUNNING, ServerPlan, ServingWorkload, pool_tokens, vocabulary
+from planner.engine.servers.workload import RUNNING, ServingWorkload, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overheads
 from planner.units import GIB, MIB
@@ -32,41 +33,23 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     activation = (forward, *sampler_terms(load, band, sequences))
     window_step = tokens if band.generation == "V1" else 0
     cache = engine_cache(load, lambda window, held: smaller(window - 1 + window_step, held), block, SOURCE)
-    overhead = _overhead(load, chosen, overheads, band)
-
-    weights_bytes = int(total_bytes(weights))
-    activation_bytes = max(int(item.bytes) for item in activation)
-    graph_bytes = sum(int(item.bytes) for item in overhead if item.name == "CUDA graphs")
-    non_torch_bytes = sum(int(item.bytes) for item in overhead) - graph_bytes
-    counted_graphs = graph_bytes if band.graphs_in_budget else 0
-    fixed_bytes = weights_bytes + activation_bytes + non_torch_bytes + counted_graphs
-    per_token = kv_bytes_per_token(
-        load.spec, cache_element_bytes(load.cache_type), tensor_parallel=load.tensor_parallel, pipeline=load.pipeline
-    )
-    needed = total_bytes(cache)
+    held = Holdings(weights, cache, activation, _overhead(load, chosen, overheads, band))
+    counted_graphs = held.graph_bytes if band.graphs_in_budget else 0
+    fixed_bytes = held.weights_bytes + held.activation_bytes + held.non_torch_bytes + counted_graphs
     total = chosen.capacities.usable_bytes
     budget_bytes = None if total is None else int((load.utilization or DEFAULT_UTILIZATION) * total)
-    pool_bytes = _pool_bytes(load, budget_bytes, fixed_bytes, per_token)
-    state_bytes = sum(int(item.bytes) for item in cache if "state" in item.name)
-    budget = {
-        "total_bytes": total,
-        "budget_bytes": budget_bytes,
-        "weights_bytes": weights_bytes,
-        "activation_bytes": activation_bytes,
-        "non_torch_bytes": non_torch_bytes,
-        "cuda_graph_bytes": graph_bytes,
-        "kv_cache_bytes": None if pool_bytes is None else max(0, pool_bytes),
-        "state_bytes": state_bytes,
-    }
-    available = None if pool_bytes is None else pool_tokens(max(0, pool_bytes), cache, per_token, load, block)
+    pool_bytes = _pool_bytes(load, budget_bytes, fixed_bytes)
+    available = pool_tokens(pool_bytes, held, load, block)
+    runs = starts(pool_bytes, available, held, load)
     return ServerPlan(
-        weights, cache, activation, overhead,
-        need_bytes=fixed_bytes + needed,
+        held,
+        need_bytes=fixed_bytes + held.cache_bytes,
         capacity_bytes=budget_bytes,
-        budget=budget,
+        budget=held.budget(total, budget_bytes, pool_bytes),
         tokens_available=available,
-        refusal=_refusal(load, pool_bytes, available, needed),
-    )  # fmt: skip
+        refused=not runs if single(runs) else ~runs,
+        refusal=None if not single(runs) or runs else _refusal(load, pool_bytes, available),
+    )
 
 
 def step_limits(load: ServingWorkload, chosen: ChosenGpu, band: VersionBand) -> tuple[Number, int]:
@@ -105,27 +88,23 @@ def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, ba
     terms = [Term("overhead", "non-torch memory", (Factor("bytes", int(mib * MIB)),), ("load", *RUNNING), band.source)]
     if load.cuda_graphs:
         graphs = overheads.cuda_graphs_overhead(chosen.gpu)
-        terms.append(Term("overhead", "CUDA graphs", (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))
+        terms.append(Term("overhead", GRAPHS, (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))
     return tuple(terms)
 
 
-def _pool_bytes(load: ServingWorkload, budget_bytes: int | None, fixed_bytes: int, per_token: Number) -> int | None:
+def _pool_bytes(load: ServingWorkload, budget_bytes: int | None, fixed_bytes: Any) -> Any:
     """The cache pool: stated in bytes or tokens, else what the budget leaves."""
     if load.cache_bytes is not None:
         return load.cache_bytes
     if load.cache_tokens is not None:
-        return int(load.cache_tokens * per_token)
+        return load.cache_tokens * rate(load)
     return None if budget_bytes is None else budget_bytes - fixed_bytes
 
 
-def _refusal(load: ServingWorkload, pool_bytes: int | None, available: int | None, needed: Number) -> str | None:
-    if pool_bytes is None or available is None or not needed:
-        return None
+def _refusal(load: ServingWorkload, pool_bytes: int, available: int) -> str:
     if pool_bytes <= 0:
         return "vLLM would not start: no memory is left for cache blocks. Raise the GPU share or add GPUs."
-    if available < load.context_tokens:
-        return (
-            f"vLLM would not start: one request of {load.context_tokens} tokens is longer than the cache, "
-            f"which holds {available}. Shorten the context or add GPUs."
-        )
-    return None
+    return (
+        f"vLLM would not start: one request of {load.context_tokens} tokens is longer than the cache, "
+        f"which holds {available}. Shorten the context or add GPUs."
+    )

@@ -1,11 +1,10 @@
-"""What a serving engine is asked to do, and what it answers for one GPU, as plain values."""
+"""What a serving engine is asked to do, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from planner.engine.kv_cache import total_bytes
 from planner.engine.rounding import ceil_div
-from planner.engine.term import Number, Term
+from planner.engine.term import Number
 from planner.model.spec import DenseFeedForward, MixtureOfExperts, ModelSpec
 from planner.scenario.serving import Serving
 
@@ -72,31 +71,6 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlan:
-    """How an engine divides one GPU. Terms are alive at instants of `MOMENTS`."""
-
-    weights: tuple[Term, ...]
-    cache: tuple[Term, ...]
-    """Keys, values and states of all sequences at full context: what the load needs, not what is reserved."""
-    activation: tuple[Term, ...]
-    overhead: tuple[Term, ...]
-    need_bytes: Number
-    """What is compared with `capacity_bytes`: what the engine counts against its budget."""
-    capacity_bytes: int | None
-    budget: Mapping[str, int | None]
-    """The engine's own division of the GPU; None where the usable memory is not known."""
-    tokens_available: int | None = None
-    refusal: str | None = None
-    """Why the engine would not start, in its own terms."""
-    buffers: Mapping[str, int] = field(default_factory=dict)
-    host: tuple[Term, ...] = ()
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        return (*self.weights, *self.cache, *self.activation, *self.overhead)
-
-
 LOADED = ("load", "prefill", "sampling", "decode")
 """Instants at which weights are alive."""
 RUNNING = ("prefill", "sampling", "decode")
@@ -120,16 +94,3 @@ def feed_forward_width(spec: ModelSpec) -> int:
 def vocabulary(spec: ModelSpec) -> int:
     """Scores per sampled token; 0 for models without a head over a vocabulary."""
     return spec.head.outputs if spec.head is not None and spec.head.kind == "vocabulary" else 0
-
-
-def pool_tokens(pool_bytes: int, cache: tuple[Term, ...], per_token: Number, load: ServingWorkload, block: int) -> int:
-    """Tokens that a cache pool holds: whole blocks where every layer grows alike, else as many requests as fit.
-
-    A model with windows or states has no rate per token: its answer is requests that fit times their length.
-    """
-    needed = int(total_bytes(cache))
-    sequences, tokens = int(load.sequences), int(load.context_tokens)
-    rounded = ceil_div(tokens, block) * block
-    if per_token and needed == per_token * rounded * sequences:
-        return int(pool_bytes // (per_token * block) * block)
-    return int(pool_bytes * sequences * tokens // needed) if needed else 0

@@ -1,0 +1,133 @@
+"""How a GPU is divided: what is held there, what the engine gives itself, and what its cache pool holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from planner.engine.kv_cache import kv_bytes_per_token, total_bytes
+from planner.engine.quantization import cache_element_bytes
+from planner.engine.rounding import larger, round_up
+from planner.engine.servers.workload import ServingWorkload
+from planner.engine.term import Number, Term
+
+GRAPHS = "CUDA graphs"
+"""Name of the term that engines count apart from other overhead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What one GPU holds. Terms are alive at instants of `MOMENTS`."""
+
+    weights: tuple[Term, ...]
+    cache: tuple[Term, ...]
+    """Keys, values and states of all sequences at full context: what the load needs, not what is reserved."""
+    activation: tuple[Term, ...]
+    """Passes that are alive at different instants: the largest counts."""
+    overhead: tuple[Term, ...]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (*self.weights, *self.cache, *self.activation, *self.overhead)
+
+    @property
+    def weights_bytes(self) -> Any:
+        return total_bytes(self.weights)
+
+    @property
+    def cache_bytes(self) -> Any:
+        return total_bytes(self.cache)
+
+    @property
+    def state_bytes(self) -> Any:
+        return total_bytes(item for item in self.cache if "state" in item.name)
+
+    @property
+    def activation_bytes(self) -> Any:
+        return reduce(larger, (item.bytes for item in self.activation), 0)
+
+    @property
+    def graph_bytes(self) -> Any:
+        return total_bytes(item for item in self.overhead if item.name == GRAPHS)
+
+    @property
+    def non_torch_bytes(self) -> Any:
+        return total_bytes(item for item in self.overhead if item.name != GRAPHS)
+
+    def budget(self, gpu_bytes: int | None, budget_bytes: Any, pool_bytes: Any) -> dict[str, Any]:
+        """The engine's own division of the GPU, as a plan tells it."""
+        return {
+            "total_bytes": gpu_bytes,
+            "budget_bytes": budget_bytes,
+            "weights_bytes": self.weights_bytes,
+            "activation_bytes": self.activation_bytes,
+            "non_torch_bytes": self.non_torch_bytes,
+            "cuda_graph_bytes": self.graph_bytes,
+            "kv_cache_bytes": None if pool_bytes is None else larger(pool_bytes, 0),
+            "state_bytes": self.state_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlan:
+    """An engine's answer for one GPU. Bytes and tokens may be arrays over the points of a sweep."""
+
+    holdings: Holdings
+    need_bytes: Any
+    """What is compared with `capacity_bytes`: what the engine counts against its budget."""
+    capacity_bytes: Any
+    """None where the usable memory of the GPU is not known."""
+    budget: Mapping[str, Any]
+    tokens_available: Any = None
+    refused: Any = False
+    """Whether the engine would not start; an array in a sweep."""
+    refusal: str | None = None
+    """Why, in the engine's own terms, for a single workload."""
+    buffers: Mapping[str, int] = field(default_factory=dict)
+    host: tuple[Term, ...] = ()
+
+
+def rate(load: ServingWorkload) -> Any:
+    """Cache bytes that one more token of one sequence takes on one GPU."""
+    width = cache_element_bytes(load.cache_type)
+    return kv_bytes_per_token(load.spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline)
+
+
+def pool_tokens(pool_bytes: Any, holdings: Holdings, load: ServingWorkload, block: int) -> Any:
+    """Tokens that a cache pool holds: whole blocks where every layer grows alike, else as many requests as fit.
+
+    A model with windows or states has no rate per token: its answer is requests that fit times their length.
+    """
+    if pool_bytes is None:
+        return None
+    room, needed, per_token = larger(pool_bytes, 0), holdings.cache_bytes, rate(load)
+    if not per_token and not np.any(needed):
+        return 0
+    in_flight: Any = load.sequences * load.context_tokens
+    by_requests = room * in_flight // larger(needed, 1)
+    if not per_token:
+        return by_requests
+    by_blocks = room // (per_token * block) * block
+    alike = needed == per_token * load.sequences * round_up(load.context_tokens, block)
+    return (
+        np.where(alike, by_blocks, by_requests)
+        if isinstance(alike, np.ndarray)
+        else by_blocks
+        if alike
+        else by_requests
+    )
+
+
+def starts(pool_bytes: Any, available: Any, holdings: Holdings, load: ServingWorkload) -> Any:
+    """Whether something is left for the cache, and one request of full length fits in it."""
+    if pool_bytes is None or available is None:
+        return True
+    fits: Any = (pool_bytes > 0) & (available >= load.context_tokens)
+    return fits | (holdings.cache_bytes == 0)
+
+
+def single(value: Number | None) -> bool:
+    """Whether a value is one number, so that it can be told in a sentence."""
+    return not isinstance(value, np.ndarray)
