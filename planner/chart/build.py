@@ -36,12 +36,12 @@ def lifecycle_chart(
     not among `gpus` flags nothing. `captions` gives some phases a second line (`planner.chart.captions`). Without a
     `subtitle` the chart names the plan and the judge.
     """
+    capacities = _capacity_lines(plan, gpus, judge, unit)
     bars = tuple(
-        _bar(name, plan.phases[name], judge, one_line((captions or {}).get(name, "")), unit)
+        _bar(name, plan.phases[name], judge, capacities, one_line((captions or {}).get(name, "")), unit)
         for name in PHASES
         if name in plan.phases
     )
-    capacities = _capacity_lines(plan, gpus, judge, unit)
     return ChartSpec(
         title=one_line(title),
         subtitle=one_line(_default_subtitle(plan, capacities) if subtitle is None else subtitle),
@@ -53,7 +53,9 @@ def lifecycle_chart(
     )
 
 
-def _bar(name: PhaseName, phase: PhasePlan, judge: str, caption: str, unit: SizeUnit) -> Bar:
+def _bar(
+    name: PhaseName, phase: PhasePlan, judge: str, capacities: Iterable[CapacityLine], caption: str, unit: SizeUnit
+) -> Bar:
     total = phase.peak.process_bytes
     verdict = phase.verdicts.get(judge)
     return Bar(
@@ -69,7 +71,7 @@ def _bar(name: PhaseName, phase: PhasePlan, judge: str, caption: str, unit: Size
         high_bytes=phase.peak.high_bytes,
         note="" if total else ("host RAM only" if phase.host_ram_bytes else "no VRAM"),
         chip=_chip(verdict, unit) if verdict else None,
-        verdict=_verdict_text(verdict, unit) if verdict else "",
+        verdict=_verdict_text(verdict, unit) + _budget_text(verdict, capacities, unit) if verdict else "",
         limit_bytes=verdict.capacity_bytes if verdict else None,
     )
 
@@ -106,6 +108,14 @@ def _verdict_text(verdict: Verdict, unit: SizeUnit) -> str:
     if verdict.verdict == "oom":
         return f"out of memory by {by}" if beyond else "out of memory"
     return f"{verdict.verdict}, {by} {'beyond' if beyond else 'free'}"
+
+
+def _budget_text(verdict: Verdict, capacities: Iterable[CapacityLine], unit: SizeUnit) -> str:
+    """Explains a limit below the judge's line: a serving engine takes only its share of a GPU."""
+    limit = verdict.capacity_bytes
+    if limit is None or not any(line.judge and limit < line.capacity_bytes for line in capacities):
+        return ""
+    return f"; this phase gets {size_text(limit, unit)} {unit} of the GPU"
 
 
 def _capacity_lines(plan: Plan, gpus: Sequence[ChosenGpu], judge: str, unit: SizeUnit) -> tuple[CapacityLine, ...]:

@@ -110,6 +110,8 @@ def test_a_capacity_line_is_what_the_verdicts_compare_with(phase: Phase, plan: M
     assert chart.capacities[0].capacity_bytes == 72 * GIB
     assert chart.bars[1].limit_bytes == round(64.8 * GIB)
     assert chart.bars[1].overflow == (round(64.8 * GIB), 75 * GIB)
+    assert chart.bars[0].verdict == "fits, 62.0 GiB free"
+    assert chart.bars[1].verdict == "out of memory by 10.2 GiB; this phase gets 64.8 GiB of the GPU"
 
 
 def test_a_gpu_of_unknown_capacity_has_no_line(mockup: Chart, gpu: Gpu) -> None:
