@@ -47,7 +47,7 @@ def test_vllm_0_19_divides_an_h100_as_its_log_says_for_llama_8b():
     )  # fmt: skip
     parts = answer.details["engine_budget"]["h100-sxm5-80gb"]
     assert parts["weights_bytes"] == pytest.approx(14.99 * GIB, rel=0.0005)
-    assert parts["activation_bytes"] == pytest.approx(1.89 * GIB, rel=0.005)
+    assert parts["activation_bytes"] == pytest.approx(1.89 * GIB, rel=0.01)
     assert parts["non_torch_bytes"] == 0.25 * GIB
     assert parts["kv_cache_bytes"] == pytest.approx(58.11 * GIB, rel=0.001)
     assert answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"] == pytest.approx(476016, rel=0.001)
@@ -229,3 +229,10 @@ def test_versions_choose_their_band():
     assert vllm_band("0.16.0").sampler_bytes > 2 * vllm_band("0.17.0 V1").sampler_bytes
     assert vllm_band("0.25.1").graphs_in_budget
     assert vllm_band(None) == vllm_band("0.19") == vllm_band("nightly")
+
+
+def test_llama_cpp_prints_68_mib_of_host_buffer_for_qwen3_30b_at_32768_tokens():
+    # ikawrakow/ik_llama.cpp log: 512 x (2048 + 32768) x 4 bytes
+    spec = llama(48, 2048, 32, 4, 6144, 151936)
+    fields = {"engine": "llama.cpp", "weights": "q4_k_m", "context_length": 32768}
+    assert plan(spec, "rtx-4090", **fields).details["buffers"]["host_bytes"] == 68 * MIB

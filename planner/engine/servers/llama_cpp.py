@@ -21,6 +21,8 @@ PADDING = 256
 DEFAULT_MICRO_BATCH = 512
 FILE_TYPES = {"fp32": "f32", "bf16": "f16", "fp16": "f16", "mxfp4": "mxfp4_moe"}
 """GGUF file type that a format of other engines corresponds to; bf16 and f16 are equally wide."""
+GRAPH_INPUTS = "graph inputs"
+"""The term that llama.cpp prints as its host compute buffer."""
 COMPUTE_SOURCE = (
     "ggml/src/ggml-alloc.c: one buffer as large as the graph's fullest point; checked against printed sizes"
 )
@@ -58,7 +60,7 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
             "model_gpu_bytes": _gpu_bytes(sizes, on_gpu, has_head),
             "kv_bytes": whole.cache_bytes - whole.state_bytes,
             "compute_bytes": held.activation_bytes,
-            "host_bytes": total_bytes(host),
+            "host_bytes": total_bytes(item for item in host if item.name == GRAPH_INPUTS),
             "state_bytes": whole.state_bytes,
         },
         host=host,
@@ -133,7 +135,7 @@ def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, 
     inputs: Number = micro_batch * (load.spec.stack.hidden_size + context) * 4
     return (
         Term("overhead", "weights on the host", (Factor("bytes in the file", left),), ("host_ram",), source),
-        Term("overhead", "graph inputs", (Factor("bytes", inputs, "micro-batch x (hidden + context) x 4"),),
+        Term("overhead", GRAPH_INPUTS, (Factor("bytes", inputs, "micro-batch x (hidden + context) x 4"),),
              ("host_ram",), source),
         Term("overhead", "logits", (Factor("vocabulary", vocabulary(load.spec)), Factor("sequences", load.sequences),
                                     Factor("bytes", 4)), ("host_ram",), source),
