@@ -14,7 +14,8 @@ from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Number, Term
 
 GRAPHS = "CUDA graphs"
-"""Name of the term that engines count apart from other overhead."""
+UNCOUNTED = "CUDA context before profiling"
+"""Names of terms that engines count apart from other overhead, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Holdings:
 
     @property
     def non_torch_bytes(self) -> Any:
-        return total_bytes(item for item in self.overhead if item.name != GRAPHS)
+        return total_bytes(item for item in self.overhead if item.name not in (GRAPHS, UNCOUNTED))
 
     def budget(self, gpu_bytes: int | None, budget_bytes: Any, pool_bytes: Any) -> dict[str, Any]:
         """The engine's own division of the GPU, as a plan tells it."""

@@ -9,7 +9,7 @@ Rules: vllm/v1/worker/gpu_worker.py, vllm/v1/core/kv_cache_utils.py; 37 of 42 lo
 from typing import Any
 
 from planner.engine.rounding import larger, smaller
-from planner.engine.servers.division import GRAPHS, Holdings, ServerPlan, pool_tokens, rate, single, starts
+from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
 from planner.engine.servers.torch_engine import engine_cache, engine_weights, forward_term
 from planner.engine.servers.versions import VersionBand, vllm_band
 from planner.engine.servers.workload import RUNNING, ServingWorkload, vocabulary
@@ -86,6 +86,10 @@ def sampler_terms(load: ServingWorkload, band: VersionBand, sequences: int) -> t
 def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, band: VersionBand) -> tuple[Term, ...]:
     mib = band.non_torch_parallel_mib if load.tensor_parallel > 1 else band.non_torch_mib
     terms = [Term("overhead", "non-torch memory", (Factor("bytes", int(mib * MIB)),), ("load", *RUNNING), band.source)]
+    if band.generation == "V1":
+        context = overheads.context_overhead(chosen.gpu)
+        source = f"vllm/v1/worker/gpu_worker.py: exists before the first snapshot, outside the share. {context.source}"
+        terms.append(Term("overhead", UNCOUNTED, (Factor("bytes", context.bytes),), ("load", *RUNNING), source))
     if load.cuda_graphs:
         graphs = overheads.cuda_graphs_overhead(chosen.gpu)
         terms.append(Term("overhead", GRAPHS, (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))

@@ -1,0 +1,57 @@
+"""How many GPUs a serving load needs: the smallest legal layout whose need fits the engine's budget."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from planner.engine.servers import ServingWorkload, plan_server
+from planner.engine.term import Term
+from planner.engine.verdict import MOST_GPUS, gpus_needed
+from planner.hardware import ChosenGpu, HardwareCatalog
+from planner.model.spec import Attention, LatentAttention, ModelSpec
+
+WHOLE_SPLITS = ("llama.cpp",)
+"""Engines that cut the model by layers alone."""
+
+
+def serving_gpus_needed(
+    engine: str,
+    load: ServingWorkload,
+    chosen: ChosenGpu,
+    hardware: HardwareCatalog,
+    *,
+    high_share: float = 1.0,
+    gpus_per_node: int = 8,
+    working_set: Sequence[Term] = (),
+) -> int | None:
+    """The smallest number of `chosen` GPUs that hold the load of one replica's `load.sequences`, or None up to 1024.
+
+    Layouts are tensor x pipeline x data: tensor parallelism divides the heads and stays inside a node, a pipeline has
+    no more stages than layers, replicas share the requests. `high_share` is the upper end of the band over the need.
+    """
+
+    def need(gpus: int) -> int | None:
+        fitting: list[int] = []
+        for tensor, pipeline, data in layouts(engine, load.spec, gpus, gpus_per_node):
+            sequences = -(-load.sequences // data)
+            plan = plan_server(
+                engine, replace(load, tensor_parallel=tensor, pipeline=pipeline, sequences=sequences), chosen,
+                hardware.overheads, working_set,
+            )  # fmt: skip
+            if plan.capacity_bytes is not None and not plan.refused:
+                fitting.append(int(plan.need_bytes * high_share) - int(plan.capacity_bytes))
+        return min(fitting, default=None)
+
+    return None if chosen.capacities.usable_bytes is None else gpus_needed(need, 0, most=MOST_GPUS)
+
+
+def layouts(engine: str, spec: ModelSpec, gpus: int, gpus_per_node: int) -> Iterator[tuple[int, int, int]]:
+    """Legal (tensor, pipeline, data) degrees whose product is `gpus`."""
+    heads = [m.heads for m in (g.mixer for g in spec.stack.groups) if isinstance(m, Attention | LatentAttention)]
+    most_tensor = 1 if engine in WHOLE_SPLITS else min(gpus, gpus_per_node)
+    for tensor in range(1, most_tensor + 1):
+        if gpus % tensor or any(count % tensor for count in heads) or (tensor > 1 and not heads):
+            continue
+        rest = gpus // tensor
+        for pipeline in range(1, min(rest, spec.layers) + 1):
+            if rest % pipeline == 0:
+                yield tensor, pipeline, rest // pipeline
