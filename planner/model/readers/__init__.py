@@ -11,6 +11,8 @@ from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.registry import readers
 from planner.model.spec import ModelSpec
 
+SIZES = ("hidden_size", "num_hidden_layers", "text_config", "vision_config", "depths", "hidden_sizes", "n_embed")
+"""A file that states none of these describes no model; transformers would silently take all defaults."""
 MOST_PARAMETERS = 10**15
 
 
@@ -30,7 +32,7 @@ def read_config(
     if reader is None:
         raise ModelError(f"{where}: models of type “{model_type}” cannot be read yet.")
     keys = Config(config, model_type, where)
-    if not (keys.states("hidden_size") or keys.states("num_hidden_layers")):
+    if not any(keys.states(key) for key in SIZES):
         raise keys.missing("hidden_size", "the width of the model")
     spec = reader(keys, task)
     if parameters(spec) > MOST_PARAMETERS:

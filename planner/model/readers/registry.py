@@ -28,6 +28,9 @@ FAMILIES = (
     "t5",
     "bart",
     "whisper",
+    "vit",
+    "pyramid",
+    "clip",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 

@@ -3,6 +3,7 @@
 from planner.model.spec.attention import Attention, LatentAttention, SparseIndexer
 from planner.model.spec.feed_forward import ChannelMix, DenseFeedForward, FeedForward, MixtureOfExperts
 from planner.model.spec.model import (
+    DOWNSAMPLE,
     TASKS,
     Arrangement,
     Block,
@@ -19,6 +20,8 @@ from planner.model.spec.model import (
     Task,
 )
 from planner.model.spec.parts import (
+    BATCH_NORM,
+    GROUP_NORM,
     LAYER_NORM,
     RMS_NORM,
     Convolution,
@@ -44,6 +47,9 @@ from planner.model.spec.recurrent import (
 )
 
 __all__ = [
+    "BATCH_NORM",
+    "DOWNSAMPLE",
+    "GROUP_NORM",
     "LAYER_NORM",
     "RMS_NORM",
     "TASKS",

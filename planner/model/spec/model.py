@@ -34,6 +34,8 @@ Task = Literal[
     "diffusion",
 ]
 TASKS: tuple[Task, ...] = get_args(Task)
+DOWNSAMPLE = "downsample"
+"""Kind of the block that reduces the image between two stages of a pyramid."""
 Arrangement = Literal["pre", "post", "sandwich", "parallel"]
 
 
@@ -162,7 +164,12 @@ class Stack:
 
     @property
     def layers(self) -> int:
-        return sum(group.count for group in self.groups)
+        """Repeated layers; the reductions between the stages of a pyramid are none."""
+        return sum(
+            group.count
+            for group in self.groups
+            if not (isinstance(group.mixer, Block) and group.mixer.kind == DOWNSAMPLE)
+        )
 
 
 @dataclass(frozen=True, slots=True)

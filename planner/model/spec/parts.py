@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-NormKind = Literal["rmsnorm", "layernorm"]
+NormKind = Literal["rmsnorm", "layernorm", "batchnorm", "groupnorm"]
 LinearKind = Literal["linear", "conv1d", "subclass"]
 """`linear`: a plain `torch.nn.Linear`, stored (outputs, inputs). `conv1d`: the transposed layer of GPT-2, stored
 (inputs, outputs). `subclass`: a class of its own or a bare parameter, which 4-bit loaders leave alone."""
@@ -26,6 +26,8 @@ class Norm:
 
 RMS_NORM = Norm()
 LAYER_NORM = Norm("layernorm", bias=True)
+BATCH_NORM = Norm("batchnorm", bias=True)
+GROUP_NORM = Norm("groupnorm", bias=True)
 
 
 @dataclass(frozen=True, slots=True)
