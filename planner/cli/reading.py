@@ -19,8 +19,18 @@ def open_scenario(path: Path) -> Scenario:
         tree = parse_json(content)
     except ScenarioError as error:
         raise ScenarioError(f"{path.name} cannot be opened. {error.message}") from None
-    return plan_for_model({"config": tree}) if _describes_a_model(tree) else load_scenario(path)
+    if _describes_a_model(tree):
+        return plan_for_model({"config": tree}, _model_name(tree, path))
+    return load_scenario(path)
 
 
 def _describes_a_model(tree: Any) -> bool:
     return isinstance(tree, dict) and "format" not in tree and any(key in tree for key in _MODEL_KEYS)
+
+
+def _model_name(config: dict[str, Any], path: Path) -> str:
+    """What the model calls itself, else its file, else the folder of a file that is merely called config.json."""
+    stated = config.get("_name_or_path")
+    if isinstance(stated, str) and stated.strip():
+        return stated
+    return path.resolve().parent.name if path.stem == "config" else path.stem
