@@ -4,10 +4,10 @@ from typing import Any
 
 from planner.scenario.declaration import FieldDeclaration, declaration, parts_of
 from planner.scenario.issues import lapsed_fields
-from planner.scenario.scenario import Path, Scenario
+from planner.scenario.scenario import FieldPath, Scenario
 
 
-def edited(scenario: Scenario, path: Path, value: Any) -> Scenario:
+def edited(scenario: Scenario, path: FieldPath, value: Any) -> Scenario:
     """`scenario.with_value(path, value)`, and values that no longer apply because of it go back to their defaults.
 
     Choosing another serving engine, for example, takes back settings that only the former engine has.
@@ -23,7 +23,7 @@ def edited(scenario: Scenario, path: Path, value: Any) -> Scenario:
     return changed
 
 
-def declaration_at(path: Path) -> FieldDeclaration | None:
+def declaration_at(path: FieldPath) -> FieldDeclaration | None:
     """The declaration that a path of a scenario ends at; None where it leads nowhere."""
     parts, found = (Scenario,), None
     for step in path:
@@ -37,11 +37,12 @@ def declaration_at(path: Path) -> FieldDeclaration | None:
     return found
 
 
-def undo_text(path: Path, value: Any = ...) -> str:
+def undo_text(path: FieldPath, value: Any = ...) -> str:
     """What an edit is called in the Edit menu: `Set context length`, `Leave out training`."""
     found = declaration_at(path)
     label = found.label if found else "value"
-    label = label if label[:2].isupper() else label[:1].lower() + label[1:]
+    is_name = any(letter.isupper() for letter in label.split()[0][1:])
+    label = label if is_name else label[:1].lower() + label[1:]
     if len(path) == 2 and path[0] == "phases" and value is None:
         return f"Leave out {label}"
     if len(path) == 2 and path[0] == "phases":

@@ -123,8 +123,19 @@ def _not_a_choice(value: Any, field: FieldDeclaration | None, expected: str) -> 
 
 
 def _nearest(name: Any, known: Iterable[str]) -> dict[str, Any]:
-    near = get_close_matches(str(name).lower()[:100], list(known), n=1, cutoff=0.6) if isinstance(name, str) else []
+    """The known name that was probably meant: the same in other letters, one with more words, else the most similar."""
+    if not isinstance(name, str):
+        return {}
+    wanted, names = name.lower()[:100], list(known)
+    akin = sorted((other for other in names if _is_akin(wanted, other)), key=len)
+    near = akin[:1] or get_close_matches(wanted, names, n=1, cutoff=0.6)
     return {"suggestion": near[0]} if near else {}
+
+
+def _is_akin(name: str, other: str) -> bool:
+    """Whether two names are the same, or one is the other with further words: `tensor_parallel` and `tensor`."""
+    long, short = (name, other) if len(name) > len(other) else (other, name)
+    return long == short or long.startswith(f"{short}_") or long.endswith(f"_{short}")
 
 
 def shown(value: Any) -> str:

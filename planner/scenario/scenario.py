@@ -14,7 +14,7 @@ from planner.scenario.refusals import issues_of, refusal, unknown_field
 FORMAT: Final = "vram-planner/scenario"
 VERSION: Final = 1
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 
 class Scenario(Declared):
@@ -37,7 +37,7 @@ class Scenario(Declared):
         except ValidationError as error:
             raise refusal(issues_of(error, cls)) from None
 
-    def with_value(self, path: Path, value: Any) -> Self:
+    def with_value(self, path: FieldPath, value: Any) -> Self:
         """The scenario with one value set: `scenario.with_value(("phases", "training", "micro_batch_size"), 4)`.
 
         None takes a value back: the field follows its default, the phase is left out. A phase or part that is not
@@ -53,7 +53,7 @@ class Scenario(Declared):
         return {"format": FORMAT, "version": VERSION, **self.model_dump(mode="json", exclude_unset=True)}
 
 
-def _replaced(part: Any, path: Path, value: Any, done: Path) -> Any:
+def _replaced(part: Any, path: FieldPath, value: Any, done: FieldPath) -> Any:
     """`part` with the value at `path` replaced; `done` is where `part` itself is, for messages."""
     if not path:
         return value

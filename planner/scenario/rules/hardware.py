@@ -62,7 +62,7 @@ def arithmetic_rules(facts: PhaseFacts) -> Iterator[Issue]:
         if phase.weights == "bf16":
             yield from _lacking(facts, "bf16", "no_bf16", "weights", refused, ("fp16",))
         if phase.weights == "fp8":
-            yield from _lacking(facts, "fp8", "no_fp8", "weights", "warning", ())
+            yield from _lacking(facts, "fp8", "no_fp8_weights", "weights", "warning", ())
         if phase.weights in ("nvfp4", "mxfp4"):
             yield from _lacking(facts, "fp4", "no_fp4", "weights", "warning", ())
     elif hasattr(phase, "precision"):

@@ -48,7 +48,7 @@ def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
     if step.gradient_accumulation_steps > 1:
         yield facts.issue("in_backward_accumulates", "optimizer_in_backward")
     if step.gradient_clipping:
-        yield facts.issue("in_backward_clips", "optimizer_in_backward")
+        yield facts.issue("in_backward_clips", "gradient_clipping")
 
 
 def optimizer_rules(facts: PhaseFacts) -> Iterator[Issue]:

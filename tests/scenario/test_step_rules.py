@@ -1,0 +1,97 @@
+from typing import Any
+
+import pytest
+
+
+def test_a_sequence_beyond_a_learned_table_cannot_run(check: Any) -> None:
+    found = check("training", model="gpt2", sequence_length=2048)
+    assert found == {
+        "error sequence_length": "2\u202f048 tokens are more than the 1\u202f024 positions that the model is built for."
+    }
+
+
+def test_a_sequence_beyond_rotary_positions_is_unwise(check: Any) -> None:
+    assert check("training", sequence_length=131_072) == {}
+    found = check("training", sequence_length=131_073)
+    assert found["warning sequence_length"].endswith("it runs, but was not trained for that.")
+
+
+@pytest.mark.parametrize("phase", ["design", "training", "fine_tuning", "evaluation"])
+def test_flash_attention_has_no_fp32(check: Any, phase: str) -> None:
+    found = check(phase, precision="fp32", attention_implementation="flash_attention_2")
+    assert found == {
+        "error attention_implementation": "FlashAttention 2 runs in 16 bits only; fp32 would fall back or fail. "
+        "Use sdpa or eager."
+    }
+
+
+def test_flash_attention_under_autocast_is_fine(check: Any) -> None:
+    assert check("training", precision="amp-bf16", attention_implementation="flash_attention_2") == {}
+
+
+def test_gradients_used_up_in_backward_can_be_neither_accumulated_nor_clipped(check: Any) -> None:
+    found = check("training", optimizer_in_backward=True, gradient_accumulation_steps=4, gradient_clipping=True)
+    assert sorted(found.values()) == [
+        "Gradients that are used up during backward cannot be accumulated.",
+        "Gradients that are used up during backward cannot be clipped by their common norm.",
+    ]
+
+
+def test_an_optimizer_has_only_its_own_implementations(check: Any) -> None:
+    """torch.optim.Adafactor has no fused form."""
+    found = check("training", optimizer="adafactor", optimizer_implementation="fused")
+    assert found["error optimizer_implementation"].startswith("Adafactor has no such implementation. Use for-loop")
+    assert check("training", optimizer="adafactor", optimizer_implementation="transformers") == {}
+    assert "warning optimizer_implementation" in check(
+        "training", optimizer="adamw_8bit", optimizer_implementation="fused"
+    )
+
+
+def test_a_quantized_base_belongs_to_qlora(check: Any) -> None:
+    assert check("fine_tuning", method="qlora", base_quantization="nf4") == {}
+    assert check("fine_tuning", method="full", base_quantization="nf4") == {
+        "error base_quantization": "This does not apply: only QLoRA trains beside quantized weights."
+    }
+
+
+def test_objectives_with_further_models_are_not_planned_yet(check: Any) -> None:
+    found = check("fine_tuning", objective="grpo")
+    assert found == {
+        "warning objective": "The planner does not plan the further models of GRPO yet; figures are those without it."
+    }
+
+
+def test_more_layers_cannot_be_trained_than_there_are(check: Any) -> None:
+    found = check("fine_tuning", method="last_layers", trained_layers=33)
+    assert found == {"error trained_layers": "33 is out of range. Use 1 to 32 layers."}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "why"),
+    [
+        ({"selective_policy": "op-sac"}, "selective_policy", "checkpointing is not selective"),
+        ({"checkpointing_reentrant": True}, "checkpointing_reentrant", "checkpointing is off"),
+        ({"loss_chunks": 8}, "loss_chunks", "the loss is not chunked"),
+        ({"fp8_recipe": "rowwise"}, "fp8_recipe", "the precision is not fp8"),
+        ({"parallelism": {"sequence_parallel": True}}, "parallelism.sequence_parallel", "tensor parallel is 1"),
+        ({"parallelism": {"gradient_as_bucket_view": True, "zero_stage": 1, "data": 2}}, None, "only DDP has buckets"),
+        ({"moe_token_dispatcher": "allgather"}, "moe_token_dispatcher", "the model has no experts"),
+    ],
+)
+def test_what_changes_nothing_is_warned_of(check: Any, fields: dict[str, Any], field: str | None, why: str) -> None:
+    field = field or "parallelism.gradient_as_bucket_view"
+    assert check("training", **fields) == {f"warning {field}": f"This changes nothing: {why}."}
+
+
+def test_a_default_that_is_stated_changes_nothing_silently(check: Any) -> None:
+    assert check("training", checkpointing_reentrant=False, parallelism={"sequence_parallel": False}) == {}
+
+
+@pytest.mark.parametrize("field", ["image_size", "image_tokens", "decoder_sequence_length"])
+def test_what_a_text_model_cannot_have_is_an_error(check: Any, field: str) -> None:
+    assert check("training", **{field: 224})[f"error {field}"].startswith("This does not apply: the model ")
+
+
+def test_adapters_that_are_not_trained_are_warned_of(check: Any) -> None:
+    found = check("fine_tuning", method="full", lora={"rank": 64})
+    assert found == {"warning lora.rank": "This changes nothing: the method trains no adapters."}
