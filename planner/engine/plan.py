@@ -1,7 +1,8 @@
 """The answer: what each phase needs, where its peak lies, and what that means on each GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from planner.engine.term import Component, Factor, Term
@@ -34,7 +35,7 @@ class Peak:
     high_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict:
     """Whether the phase fits a GPU: the band `low..high` of `process_bytes` against the usable capacity."""
 
@@ -42,12 +43,18 @@ class Verdict:
     capacity_bytes: int | None
     headroom_bytes: int | None
     """Capacity minus the need; negative by how much it does not fit."""
-    gpus_needed: int | None
+    find_gpus: Callable[[], int | None] = lambda: None
+    """Searches for `gpus_needed`, which takes far longer than the verdict itself."""
     missing: tuple[str, ...] = ()
     """What would have to be known where the verdict is `unknown`."""
 
+    @cached_property
+    def gpus_needed(self) -> int | None:
+        """The smallest number of such GPUs for which a legal layout fits; None where none was found."""
+        return self.find_gpus()
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class PhasePlan:
     """One phase of the life of a model. All VRAM figures are bytes per GPU, of the fullest rank."""
 
@@ -55,10 +62,10 @@ class PhasePlan:
     components: Mapping[Component, int]
     """At the peak; sums to `peak.process_bytes`."""
     moments: Mapping[str, Moment]
-    terms: tuple[Term, ...]
-    """Every term alive at some moment; `alive` holds names of moments."""
+    tell: Callable[[], tuple[Term, ...]]
+    """Makes `terms`; they are many, and most views never ask."""
     verdicts: Mapping[str, Verdict]
-    layer_activation_bytes: int = 0
+    count_layer_activations: Callable[[], int] = lambda: 0
     host_ram: Mapping[str, int] = field(default_factory=dict)
     storage: Mapping[str, int] = field(default_factory=dict)
     host_terms: tuple[Term, ...] = ()
@@ -66,6 +73,16 @@ class PhasePlan:
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further JSON members of the phase: `kv`, `engine_budget`, `buffers` for serving."""
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """Every term alive at some moment; `alive` holds names of moments."""
+        return self.tell()
+
+    @cached_property
+    def layer_activation_bytes(self) -> int:
+        """What the repeated layers alone keep for backward."""
+        return self.count_layer_activations()
 
     @property
     def host_ram_bytes(self) -> int:

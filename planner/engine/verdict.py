@@ -16,7 +16,7 @@ def judge(
     capacity_bytes: int | None,
     *,
     headroom_percent: float = 0.0,
-    gpus_needed: int | None = None,
+    find_gpus: Callable[[], int | None] = lambda: None,
     missing: tuple[str, ...] = (),
     refused: bool = False,
 ) -> Verdict:
@@ -27,12 +27,12 @@ def judge(
     although the sum might fit, which counts as out of memory.
     """
     if capacity_bytes is None or missing:
-        return Verdict("unknown", capacity_bytes, None, None, missing or ("usable memory of this GPU",))
+        return Verdict("unknown", capacity_bytes, None, missing=missing or ("usable memory of this GPU",))
     usable = floor(capacity_bytes * (1 - headroom_percent / 100)) if headroom_percent else capacity_bytes
     kind: VerdictKind = "fits" if high_bytes <= usable else "tight" if low_bytes <= usable else "oom"
     if refused:
         kind = "oom"
-    return Verdict(kind, usable, usable - need_bytes, gpus_needed)
+    return Verdict(kind, usable, usable - need_bytes, find_gpus)
 
 
 def gpus_needed(

@@ -37,9 +37,9 @@ def make_phase(
     for gpu, gib in (capacities or {}).items():
         capacity = round(gib * GIB)
         kind = "fits" if high <= capacity else "tight" if low <= capacity else "oom"
-        verdicts[gpu] = Verdict(kind, capacity, capacity - total, 1)
+        verdicts[gpu] = Verdict(kind, capacity, capacity - total, lambda: 1)
     return PhasePlan(
-        Peak("backward", total, total, total, low, high), sizes, {}, (), verdicts, host_ram={"batches": host_ram}
+        Peak("backward", total, total, total, low, high), sizes, {}, tuple, verdicts, host_ram={"batches": host_ram}
     )
 
 

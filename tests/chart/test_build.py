@@ -80,7 +80,7 @@ def test_a_phase_without_vram_says_what_it_needs_instead(phase: Phase, plan: Mak
 
 def test_tight_and_unknown_are_flagged_apart_from_out_of_memory(phase: Phase, plan: MakePlan, gpu: Gpu) -> None:
     tight = phase({"weights": 79}, capacities={"h100": 80})
-    unknown = replace(tight, verdicts={"h100": Verdict("unknown", None, None, None, ("usable memory",))})
+    unknown = replace(tight, verdicts={"h100": Verdict("unknown", None, None, missing=("usable memory",))})
     chart = lifecycle_chart(plan({"training": tight, "serving": unknown}), gpus=[gpu("H100", 80, "h100")], judge="h100")
     assert [bar.chip.kind for bar in chart.bars if bar.chip] == ["tight", "unknown"]
     assert [bar.verdict for bar in chart.bars] == ["tight, 1.0 GiB free", "unknown: usable memory is not known"]

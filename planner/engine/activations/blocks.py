@@ -1,8 +1,10 @@
 """Building blocks as Hugging Face transformers writes them: linear layers, norms, rotary embedding, MLP."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planner.engine.activations import ops
+from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.recipe import LayerShape, Recipe
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
@@ -23,6 +25,8 @@ class Linear:
     bias: Tensor | None = None
     adapter: "tuple[Tensor, Tensor] | None" = None
     adapter_dropout: bool = False
+    quantized: bool = False
+    """The weight is held in 4 or 8 bits and made whole for each product."""
 
 
 @dataclass(slots=True)
@@ -59,11 +63,14 @@ def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
     return LayerWeights({role: make_linear(t, recipe, role, i, o, bias) for role, i, o, bias in plan}, norms)
 
 
-def make_linear(t: Tape, recipe: Recipe, role: str, inputs: Dims, outputs: Dims, has_bias: bool) -> Linear:
+def make_linear(
+    t: Tape, recipe: Recipe, role: str, inputs: Dims, outputs: Dims, has_bias: bool, rows: Dims | None = None
+) -> Linear:
+    """`rows`: the weight's own rows where these are not its outputs."""
     full = recipe.lora is None
-    weight = t.parameter((*outputs, *inputs), recipe.weight_dtype, trainable=full)
+    weight = t.parameter((*(rows or outputs), *inputs), recipe.weight_dtype, trainable=full)
     bias = t.parameter(outputs, recipe.weight_dtype, trainable=full) if has_bias else None
-    layer = Linear(role, inputs, outputs, weight, bias)
+    layer = Linear(role, inputs, outputs, weight, bias, quantized=recipe.quantized_base and role != "lm_head")
     if recipe.lora is not None and role in recipe.lora.targets:
         layer.adapter = (
             t.parameter(("rank", *inputs), recipe.lora.dtype, trainable=True),
@@ -76,7 +83,8 @@ def make_linear(t: Tape, recipe: Recipe, role: str, inputs: Dims, outputs: Dims,
 def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
     """`nn.Linear`, or peft's LoRA layer around it."""
     with t.module(layer.role):
-        result = _plain(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
+        multiply = _dequantized if layer.quantized else _plain
+        result = multiply(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
         if layer.adapter is None:
             return result
         dtype = result.dtype
@@ -112,6 +120,34 @@ def _plain(
     else:
         product = ops.addmm(t, bias, flat, transposed, (*tokens, *outputs), label)
     return ops.view(t, product)
+
+
+def _dequantized(
+    t: Tape, weight: Tensor, bias: Tensor | None, x: Tensor, inputs: Dims, outputs: Dims, label: str = "output"
+) -> Tensor:
+    """`bitsandbytes.autograd._functions.MatMul4Bit`: the whole weight in 16 bits while one product runs.
+
+    The input is not kept, since the frozen weight needs no gradient; backward makes the weight whole again.
+    """
+    tokens = x.dims[: len(x.dims) - len(inputs)]
+    dtype = t.autocast or x.dtype
+    x = ops.to(t, x, dtype, "input cast by autocast")
+    whole = t.new(weight.dims, dtype, "dequantized weight")
+    t.tick("dequantized weight")
+    out = t.new((*tokens, *outputs), dtype, label)
+    t.tick(label)
+    del whole
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        whole = t.new(weight.dims, dtype, "dequantized weight")
+        t.tick("dequantized weight")
+        gradient = t.new((*tokens, *inputs), dtype, "gradient of input")
+        t.tick("gradient of input")
+        del whole
+        return [gradient]
+
+    record(t, "4-bit product", [x], [out], backward)
+    return out
 
 
 def cast_weight(t: Tape, weight: Tensor) -> Tensor:

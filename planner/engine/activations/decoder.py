@@ -1,10 +1,9 @@
-"""A decoder-only language model of transformers: embedding, layers, final norm, head and loss."""
+"""A decoder-only language model of transformers: embedding, layers, final norm and head."""
 
 from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.attention import Cache, self_attention
-from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import (
     LLAMA,
     LayerWeights,
@@ -18,11 +17,8 @@ from planner.engine.activations.blocks import (
     rotary_tables,
 )
 from planner.engine.activations.checkpoint import checkpoint, reentrant
-from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import LayerShape, Recipe
 from planner.engine.activations.tape import Tape, Tensor
-
-LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
 
 
 @dataclass(slots=True)
@@ -47,8 +43,8 @@ class Decoder:
 
 def make_decoder(t: Tape, recipe: Recipe) -> Decoder:
     full = recipe.lora is None
-    embedding = t.parameter(("vocabulary", "hidden"), recipe.weight_dtype, trainable=full)
-    head = make_linear(t, recipe, "lm_head", ("hidden",), ("vocabulary",), False)
+    embedding = t.parameter(("table rows", "hidden"), recipe.weight_dtype, trainable=full)
+    head = make_linear(t, recipe, "lm_head", ("hidden",), ("vocabulary",), False, rows=("table rows",))
     if recipe.tied_embeddings:
         head.weight = embedding
     layers = [
@@ -137,45 +133,6 @@ def decoder_layer(
     hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
     hidden_states = mlp(t, layer.shape, layer.weights, hidden_states)
     return ops.add(t, residual, hidden_states, "residual sum")
-
-
-def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Tensor:
-    """`ForCausalLMLoss`: logits in fp32, labels shifted by one, cross entropy."""
-    with t.module("loss", LOSS):
-        if recipe.loss_upcast:
-            logits = ops.to(t, logits, "fp32", "logits in fp32")
-        with t.no_grad():
-            padded = t.new(labels.dims, "int64", "padded labels")
-            t.tick("padded labels")
-            shifted = t.new(labels.dims, "int64", "shifted labels")
-            t.tick("shifted labels")
-        del padded
-        return cross_entropy(t, ops.view(t, logits), shifted)
-
-
-def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
-    """`F.cross_entropy`: log-softmax, whose output is kept, and the negative log-likelihood."""
-    dtype = "fp32" if t.autocast else logits.dtype
-    logits = ops.to(t, logits, dtype, "logits cast by autocast")
-    logarithms = t.new(logits.dims, dtype, "log-softmax")
-    t.tick("log-softmax")
-    record(t, "log-softmax", [logits], [logarithms], _log_softmax_backward, [logarithms])
-    loss = t.new((), dtype, "loss")
-    t.tick("loss")
-    record(t, "nll", [logarithms], [loss], _nll_backward, [logarithms, labels])
-    return loss
-
-
-def _nll_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-    out = t.new(saved[0].dims, saved[0].dtype, "gradient of log-softmax output")
-    t.tick("loss backward")
-    return [out]
-
-
-def _log_softmax_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-    out = t.new(saved[0].dims, saved[0].dtype, "gradient of logits")
-    t.tick("log-softmax backward")
-    return [out]
 
 
 def head_logits(t: Tape, recipe: Recipe, model: Decoder, hidden_states: Tensor) -> Tensor:

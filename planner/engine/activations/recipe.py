@@ -6,6 +6,7 @@ Everything here is hashable and holds no size, so one recording serves every wor
 from dataclasses import dataclass
 from typing import Literal
 
+Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "none"]
 Kernel = Literal["eager", "flash", "efficient", "math"]
 
 
@@ -48,12 +49,14 @@ class Recipe:
     weight_dtype: str
     autocast: str | None
     checkpointing: Literal["none", "reentrant", "non-reentrant"]
-    loss: Literal["full_logits", "none"]
+    loss: Loss
     loss_upcast: bool
     keeps_outputs: bool
-    gradients_exist: bool
-    """Gradients of an earlier micro-batch, or zeroed ones, are there when the step starts."""
+    gradients_from_start: Literal["none", "step", "accumulation"]
+    """Gradients that are there before backward: since the last step, or of an earlier micro-batch of this one."""
+    gradient_dtype: str
     lora: LoraRecipe | None
+    quantized_base: bool
     mask: bool
     use_cache: bool
     cache_filled: bool

@@ -21,7 +21,8 @@ from planner.engine.term import Component, Factor, Number, Term
 Symbols = Mapping[str, Factor]
 """The value of every named dimension."""
 
-EXTRA = "unrecorded layers"
+RECORDED = 3
+"""Layers of a kind that are recorded where there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class TracedTensor:
     source: str
     kind: str
     """The kind of layer whose unrecorded copies hold it too, or empty."""
+    in_layer: bool
+    """Made by one of the repeated layers."""
     counts: tuple[tuple[int, int], ...]
     """Per instant: recorded ones, and ones for each unrecorded layer."""
 
@@ -64,16 +67,29 @@ class Trace:
         """What each column amounts to; `layers` counts the layers of each kind."""
         values: list[Number] = []
         for column in self.columns:
-            value: Number = layers[column.kind] - 3 if column.kind else 1
+            value: Number = layers[column.kind] - RECORDED if column.kind else 1
             for dim in column.dims:
                 value = value * symbols[dim].value
             values.append(value)
         return values
 
-    def terms(self, symbols: Symbols, layers: Mapping[str, Number], winners: Mapping[str, int]) -> tuple[Term, ...]:
-        """Every tensor alive at the winning row of some moment, as products of named factors."""
+    def terms(
+        self,
+        symbols: Symbols,
+        layers: Mapping[str, Number],
+        winners: Mapping[str, int],
+        *,
+        only_layers: bool = False,
+        gradient_ratio: tuple[int, int] = (1, 1),
+    ) -> tuple[Term, ...]:
+        """Every tensor alive at the winning row of some moment, as products of named factors.
+
+        `gradient_ratio`: recorded gradients to those this rank holds.
+        """
         told: list[Term] = []
         for tensor in self.tensors:
+            if only_layers and not tensor.in_layer:
+                continue
             moments_of: dict[tuple[int, int], list[str]] = {}
             for moment, row in winners.items():
                 if tensor.counts[row] != (0, 0):
@@ -81,19 +97,45 @@ class Trace:
             for count, moments in moments_of.items():
                 factors = (
                     *_count_factor(count, layers[tensor.kind] if tensor.kind else 0),
-                    *(symbols[dim] if isinstance(dim, str) else Factor("fixed size", dim) for dim in tensor.dims),
+                    *(
+                        symbols[dim] if isinstance(dim, str) else Factor("fixed size", dim)
+                        for dim in tensor.dims
+                        if dim != 1
+                    ),
                     Factor("bytes", tensor.itemsize),
                 )
+                if tensor.component == "gradients" and gradient_ratio[0] != gradient_ratio[1]:
+                    factors = _share(tensor, factors, count, symbols, layers, gradient_ratio)
                 told.append(Term(tensor.component, tensor.name, factors, tuple(moments), tensor.source))
         return tuple(told)
+
+
+def _share(
+    tensor: TracedTensor,
+    factors: tuple[Factor, ...],
+    count: tuple[int, int],
+    symbols: Symbols,
+    layers: Mapping[str, Number],
+    ratio: tuple[int, int],
+) -> tuple[Factor, ...]:
+    """This rank's share of a gradient, rounded up as the table's columns are."""
+    whole, share = ratio
+    elements: Number = 1
+    for dim in tensor.dims:
+        elements = elements * (symbols[dim].value if isinstance(dim, str) else dim)
+    extra = (layers[tensor.kind] - RECORDED) if tensor.kind else 0
+    own = count[0] * -(-elements * share // whole) + count[1] * -(-elements * extra * share // whole)
+    formula = " x ".join(f"{factor.name} {factor.value}" for factor in factors[:-1])
+    how = f"{formula} / {whole} ranks" if share == 1 else f"{formula}, in proportion to the model's own parameters"
+    return (Factor("elements of this rank", own, how), factors[-1])
 
 
 def _count_factor(count: tuple[int, int], layers: Number) -> tuple[Factor, ...]:
     recorded, per_layer = count
     if per_layer:
-        number = recorded + per_layer * (layers - 3)
+        number = recorded + per_layer * (layers - RECORDED)
         name = "layers" if per_layer == 1 else "tensors in all layers"
-        return (Factor(name, number, "" if (recorded, per_layer) == (3, 1) else f"of {layers}, those that hold it"),)
+        return (Factor(name, number, "" if (recorded, per_layer) == (RECORDED, 1) else f"of {layers}, those that hold it"),)
     return () if recorded == 1 else (Factor("tensors", recorded),)
 
 
@@ -113,7 +155,7 @@ def trace(recipe: Recipe) -> Trace:
     return Trace(moments, tuple(rows.labels[row] for row in kept), columns, table, tensors)
 
 
-_Key = tuple[Component, str, Dims, int, str, str]
+_Key = tuple[Component, str, Dims, int, str, str, bool]
 
 
 class _Rows:
@@ -162,7 +204,7 @@ class _Rows:
         """Bytes per column at the given rows; columns of one component stand together."""
         sums: dict[Column, NDArray[np.int64]] = {}
         for key in self.keys:
-            component, _, dims, itemsize, _, kind = key
+            component, _, dims, itemsize, _, kind, _ = key
             numbers = int(np.prod([dim for dim in dims if isinstance(dim, int)], dtype=np.int64))
             names = tuple(sorted(dim for dim in dims if isinstance(dim, str)))
             for counts, column in (
@@ -191,12 +233,12 @@ class _Rows:
         return kept
 
     def tensor(self, key: _Key, rows: list[int]) -> TracedTensor:
-        component, name, dims, itemsize, source, kind = key
+        component, name, dims, itemsize, source, kind, in_layer = key
         counts = tuple(
             (int(recorded), int(copies))
             for recorded, copies in zip(self._recorded[key][rows], self._copies[key][rows], strict=True)
         )
-        return TracedTensor(component, name, dims, itemsize, source, kind, counts)
+        return TracedTensor(component, name, dims, itemsize, source, kind, in_layer, counts)
 
 
 def _by_shape(columns: tuple[Column, ...], table: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -223,13 +265,15 @@ def _label(tape: Tape, index: int, last: bool | None) -> str:
 
 def _key(record: Record, kind: str) -> _Key:
     name = record.label.removeprefix("model.").removeprefix("layer.")
-    return (_component(record), name, record.dims, record.itemsize, record.source, kind)
+    return (_component(record), name, record.dims, record.itemsize, record.source, kind, bool(record.slot))
 
 
 def _component(record: Record) -> Component:
     by_kind: dict[str, Component] = {"gradient": "gradients", "kv cache": "kv_cache", "weight copy": "weights"}
     if record.kind:
         return by_kind[record.kind]
+    if "table rows" in record.dims:
+        return "gradients"
     if "vocabulary" in record.dims:
-        return "gradients" if "hidden" in record.dims else "logits"
+        return "logits"
     return "activations" if record.saved else "temporaries"

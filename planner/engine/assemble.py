@@ -1,0 +1,99 @@
+"""From settled moments to a phase of the plan: peak, band, overhead and verdicts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.engine.band import band
+from planner.engine.host import by_name
+from planner.engine.overhead import allocator_term, process_overhead
+from planner.engine.plan import Moment, Peak, PhasePlan, Verdict
+from planner.engine.term import COMPONENTS, Component, Term
+from planner.engine.verdict import judge
+from planner.hardware import ChosenGpu, HardwareCatalog
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all phases of one plan share."""
+
+    gpus: Sequence[ChosenGpu]
+    judge: ChosenGpu
+    hardware: HardwareCatalog
+    headroom_percent: float
+
+
+@dataclass(frozen=True)
+class Need:
+    """A phase before its peak is judged."""
+
+    moments: Mapping[str, Moment]
+    terms: Callable[[], tuple[Term, ...]]
+    case_class: str
+    ranks: int = 1
+    training: bool = False
+    expandable_segments: bool = False
+    layer_activation_bytes: Callable[[], int] = lambda: 0
+    host_terms: tuple[Term, ...] = ()
+    storage_terms: tuple[Term, ...] = ()
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    find_gpus: Callable[[ChosenGpu], int | None] = lambda gpu: None
+
+
+def assemble(need: Need, context: Context) -> PhasePlan:
+    """The phase of the plan, judged on every GPU by the process's bytes."""
+    top = max(need.moments.values(), key=lambda moment: moment.allocated_bytes)
+    standing = process_overhead(
+        context.judge.gpu, context.hardware.overheads, (top.name,), gpus=need.ranks, training=need.training
+    )
+    slack = allocator_term(top.allocated_bytes, (top.name,), expandable_segments=need.expandable_segments)
+    overhead = (slack, *standing.terms)
+    reserved = top.allocated_bytes + int(slack.bytes)
+    process = reserved + standing.bytes
+    low, high = band(need.case_class).around(process)
+    peak = Peak(top.name, top.allocated_bytes, reserved, process, low, high)
+    return PhasePlan(
+        peak=peak,
+        components={**top.components, "overhead": process - top.allocated_bytes},
+        moments=need.moments,
+        tell=lambda: (*need.terms(), *overhead),
+        verdicts={gpu.id: _verdict(peak, gpu, context, need) for gpu in context.gpus},
+        count_layer_activations=need.layer_activation_bytes,
+        host_ram=by_name(need.host_terms),
+        storage=by_name(need.storage_terms),
+        host_terms=(*need.host_terms, *need.storage_terms),
+        warnings=need.warnings,
+        details=need.details,
+    )
+
+
+def _verdict(peak: Peak, gpu: ChosenGpu, context: Context, need: Need) -> Verdict:
+    return judge(
+        peak.low_bytes,
+        peak.process_bytes,
+        peak.high_bytes,
+        gpu.capacities.usable_bytes,
+        headroom_percent=context.headroom_percent,
+        find_gpus=lambda: need.find_gpus(gpu),
+    )
+
+
+def no_vram(context: Context, moment: str, need: Need) -> PhasePlan:
+    """A phase that runs without a GPU: everything fits."""
+    nothing: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
+    held = {name: 0 for name in COMPONENTS if name != "overhead"}
+    return PhasePlan(
+        peak=Peak(moment, 0, 0, 0, 0, 0),
+        components=nothing,
+        moments={moment: Moment(moment, moment, 0, held)},
+        tell=tuple,
+        verdicts={
+            gpu.id: Verdict("fits", gpu.capacities.usable_bytes, gpu.capacities.usable_bytes, lambda: 0)
+            for gpu in context.gpus
+        },
+        host_ram=by_name(need.host_terms),
+        storage=by_name(need.storage_terms),
+        host_terms=(*need.host_terms, *need.storage_terms),
+        warnings=need.warnings,
+    )

@@ -1,0 +1,181 @@
+"""One scenario, one pure function: what every planned phase needs."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from planner.catalog import Catalog
+from planner.engine.assemble import Context, Need, assemble, no_vram
+from planner.engine.band import case_class
+from planner.engine.layout import training_gpus_needed
+from planner.engine.phases.inference import plan_forward
+from planner.engine.phases.preprocessing import plan_preprocessing
+from planner.engine.phases.serving_need import serving_phase
+from planner.engine.phases.step import plan_step
+from planner.engine.phases.surroundings import (
+    design_surroundings,
+    evaluation_surroundings,
+    training_surroundings,
+)
+from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan
+from planner.engine.traced import SettledPhase
+from planner.errors import PlannerError
+from planner.model import counts, resolve_model
+from planner.model.spec import ModelSpec
+from planner.scenario import Scenario
+from planner.scenario.hardware import Hardware
+from planner.scenario.phases import Design, Evaluation, Preprocessing
+from planner.scenario.serving import Serving
+from planner.scenario.step import TrainingStep
+
+
+def estimate(scenario: Scenario, catalog: Catalog) -> Plan:
+    """The plan of a validated scenario. No state and no I/O: equal arguments give equal plans.
+
+    Raises `PlannerError` for a model or a GPU that cannot be resolved.
+    """
+    spec = resolve_model(scenario.model, catalog.presets)
+    context = _context(scenario.hardware, catalog)
+    phases: dict[PhaseName, PhasePlan] = {}
+    for name in PHASES:
+        phase = getattr(scenario.phases, name)
+        if phase is not None:
+            phases[name] = PLANNERS[name](name, phase, spec, context, scenario.hardware)
+    return Plan(scenario.name, summarize(spec), phases)
+
+
+def _context(hardware: Hardware, catalog: Catalog) -> Context:
+    gpus = tuple(catalog.hardware.resolve(entry, total_bytes=hardware.gpu_total_bytes) for entry in hardware.gpus)
+    if not gpus:
+        raise PlannerError("The plan names no GPU. Add at least one to compare with.")
+    judge = next((gpu for gpu in gpus if gpu.id == hardware.judge), gpus[0])
+    return Context(gpus, judge, catalog.hardware, hardware.headroom_percent)
+
+
+@lru_cache(maxsize=64)
+def summarize(spec: ModelSpec) -> ModelSummary:
+    """The exact counts of a model; `weight_bytes` at 16 bits."""
+    return ModelSummary(
+        parameters=counts.parameters(spec),
+        active_parameters=counts.active_parameters(spec),
+        embedding_parameters=counts.embedding_parameters(spec),
+        kv_bytes_per_token=counts.kv_bytes_per_token(spec),
+        linear_4bit_parameters=counts.linear_4bit_parameters(spec),
+        weight_bytes=counts.weight_bytes(spec),
+    )
+
+
+def _step(name: PhaseName, phase: TrainingStep, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+    settled = plan_step(phase, spec).settle()
+    offloads = phase.offload.activations != "none"
+    around = training_surroundings(
+        phase, spec, hardware, saved_activation_bytes=settled.layer_activation_bytes() if offloads else 0
+    )
+    need = Need(
+        moments=settled.moments,
+        terms=settled.terms,
+        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        ranks=phase.parallelism.ranks,
+        training=True,
+        expandable_segments=phase.expandable_segments,
+        layer_activation_bytes=settled.layer_activation_bytes,
+        host_terms=around.host_terms,
+        storage_terms=around.storage_terms,
+        warnings=(*settled.phase.lowered.approximations, *_not_counted(phase)),
+        find_gpus=lambda gpu: training_gpus_needed(phase, spec, gpu, context),
+    )
+    return assemble(need, context)
+
+
+def _class(name: PhaseName, ranks: int, profile: str, settled: SettledPhase, spec: ModelSpec) -> str:
+    rough = spec.approximate is not None or bool(settled.phase.lowered.approximations)
+    return case_class(name, ranks=ranks, profile=profile, approximate=rough)
+
+
+def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
+    """What was asked for and is not told apart by the engine yet."""
+    found = {
+        "Selective checkpointing is counted as none.": phase.activation_checkpointing == "selective",
+        "fp8 training is counted as bf16.": phase.precision == "fp8",
+        "torch.compile is not counted: it usually needs less.": phase.compile,
+        f"The profile {phase.activation_profile} is counted as hf-transformers.": phase.activation_profile
+        != "hf-transformers",
+        "Updating in backward is not counted: gradients are planned as if they all stayed.": phase.optimizer_in_backward,
+        "Offloaded activations are counted as if they stayed on the GPU.": phase.offload.activations != "none",
+    }
+    return tuple(text for text, applies in found.items() if applies)
+
+
+def _design(name: PhaseName, phase: Design, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+    around = design_surroundings(phase, spec, hardware)
+    if phase.smoke_test == "construct":
+        return no_vram(context, "construct", Need({}, tuple, "inference", host_terms=around.host_terms))
+    if phase.smoke_test == "forward":
+        settled = plan_forward(
+            phase, spec, batch=phase.micro_batch_size, sequence=phase.sequence_length, logits="all", computes_loss=True
+        ).settle()
+    else:
+        settled = plan_step(_trial(phase), spec).settle()
+    need = Need(
+        moments=settled.moments,
+        terms=settled.terms,
+        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        ranks=phase.parallelism.ranks,
+        training=True,
+        layer_activation_bytes=settled.layer_activation_bytes,
+        host_terms=around.host_terms,
+        storage_terms=around.storage_terms,
+        warnings=settled.phase.lowered.approximations,
+    )
+    return assemble(need, context)
+
+
+def _trial(phase: Design) -> TrainingStep:
+    """The trial step as a training step without an optimizer's states."""
+    shared = {field: getattr(phase, field) for field in type(phase).model_fields if field in TrainingStep.model_fields}
+    return TrainingStep.model_construct(
+        **{**{name: field.get_default() for name, field in TrainingStep.model_fields.items()}, **shared},
+    ).model_copy(update={"optimizer": "sgd"})
+
+
+def _evaluation(name: PhaseName, phase: Evaluation, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+    settled = plan_forward(
+        phase,
+        spec,
+        batch=phase.batch_size,
+        sequence=phase.sequence_length,
+        logits=phase.logits,
+        computes_loss=phase.computes_loss,
+    ).settle()
+    around = evaluation_surroundings(phase, spec, hardware)
+    need = Need(
+        moments=settled.moments,
+        terms=settled.terms,
+        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        ranks=phase.parallelism.ranks,
+        host_terms=around.host_terms,
+        storage_terms=around.storage_terms,
+        warnings=settled.phase.lowered.approximations,
+    )
+    return assemble(need, context)
+
+
+def _preprocessing(
+    name: PhaseName, phase: Preprocessing, spec: ModelSpec, context: Context, hardware: Hardware
+) -> PhasePlan:
+    planned = plan_preprocessing(phase)
+    need = Need({}, tuple, name, host_terms=planned.host_terms, storage_terms=planned.storage_terms)
+    return no_vram(context, "process", need)
+
+
+def _serving(name: PhaseName, phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+    return serving_phase(phase, spec, context, hardware)
+
+
+PLANNERS: Mapping[PhaseName, Callable[..., PhasePlan]] = {
+    "design": _design,
+    "preprocessing": _preprocessing,
+    "training": _step,
+    "fine_tuning": _step,
+    "evaluation": _evaluation,
+    "serving": _serving,
+}

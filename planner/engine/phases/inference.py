@@ -1,0 +1,78 @@
+"""Forward passes without gradients: evaluation, the trials of the design phase, and what `generate` works with."""
+
+from collections.abc import Mapping
+
+from planner.engine.activations.lower import PRECISIONS, Loads, lower
+from planner.engine.phases.step import rotary_buffers
+from planner.engine.quantization import weight_terms
+from planner.engine.term import Number, Term
+from planner.engine.traced import TracedPhase
+from planner.model.spec import ModelSpec
+from planner.scenario.phases import Design, Evaluation
+from planner.scenario.serving import Serving
+
+FORWARD = ("forward",)
+COMPUTED_IN: Mapping[str, str] = {"fp32": "fp32", "fp16": "fp16"}
+"""Dtype in which `generate` computes, by the format of the weights; every other one computes in bf16."""
+
+
+def plan_forward(
+    phase: Evaluation | Design, spec: ModelSpec, *, batch: Number, sequence: Number, logits: str, computes_loss: bool
+) -> TracedPhase:
+    """One forward pass on one GPU."""
+    weight_dtype, _ = PRECISIONS[phase.precision]
+    parallelism = phase.parallelism
+    lowered = lower(
+        spec,
+        Loads(
+            batch=batch, sequence=sequence, tensor_parallel=parallelism.tensor, pipeline=parallelism.pipeline
+        ),
+        precision=phase.precision,
+        attention=phase.attention_implementation,
+        mask=phase.attention_mask,
+        version=phase.framework_version,
+        training=False,
+        loss="full_logits" if computes_loss else "none",
+        loss_upcast=phase.loss_upcast,
+        use_cache=phase.use_cache,
+        logits="last" if logits == "last" else "all",
+    )
+    weights = weight_terms(
+        spec,
+        weight_dtype,
+        parallelism.tensor,
+        FORWARD,
+        pipeline=parallelism.pipeline,
+        expert_parallel=parallelism.expert,
+    )
+    return TracedPhase(lowered, (*weights, *rotary_buffers(spec, FORWARD)), {"forward": "forward"})
+
+
+def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
+    """What transformers' `generate` works with beside weights and cache, at the instants `prefill` and `decode`."""
+    dtype = COMPUTED_IN.get(phase.weights, "bf16")
+    prompt = phase.prompt_tokens or phase.context_length
+    told: list[Term] = []
+    for instant, sequence, context in (("prefill", prompt, 0), ("decode", 1, phase.context_length)):
+        lowered = lower(
+            spec,
+            Loads(
+                batch=-(-phase.concurrent_sequences // phase.parallelism.data),
+                sequence=sequence,
+                context=context,
+                tensor_parallel=phase.parallelism.tensor,
+                pipeline=phase.parallelism.pipeline,
+            ),
+            precision=dtype,
+            attention=phase.attention_implementation,
+            mask="none",
+            version="",
+            training=False,
+            loss="none",
+            use_cache=True,
+            cache_filled=instant == "decode",
+            logits="last",
+        )
+        settled = TracedPhase(lowered, rotary_buffers(spec, (instant,)), {"forward": instant}).settle()
+        told += [item for item in settled.terms() if item.component != "kv_cache"]
+    return tuple(told)

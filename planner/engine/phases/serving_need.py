@@ -1,0 +1,67 @@
+"""A serving phase of the plan: the engine's division of each GPU, judged by its own budget."""
+
+from planner.engine.assemble import Context
+from planner.engine.band import Band, band, case_class
+from planner.engine.host import by_name
+from planner.engine.phases.inference import generation_working_set
+from planner.engine.phases.serving import PolicyNeed, plan_serving
+from planner.engine.phases.serving_layout import serving_gpus_needed
+from planner.engine.phases.surroundings import serving_surroundings
+from planner.engine.plan import Peak, PhasePlan, Verdict
+from planner.engine.servers import serving_workload
+from planner.engine.verdict import judge
+from planner.hardware import ChosenGpu
+from planner.model.spec import ModelSpec
+from planner.scenario.hardware import Hardware
+from planner.scenario.serving import Serving
+
+
+def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+    """What the load needs on the judging GPU, and a verdict for each GPU by what the engine would do there."""
+    working_set = generation_working_set(phase, spec) if phase.engine == "transformers" else ()
+    planned = plan_serving(phase, spec, context.gpus, context.judge, context.hardware, working_set)
+    moments, terms = planned.ledger.settle()
+    top = max(moments.values(), key=lambda moment: moment.allocated_bytes)
+    overhead = sum(
+        int(item.bytes) for item in planned.ledger.terms if item.component == "overhead" and top.instant in item.alive
+    )
+    chosen = band(
+        case_class(
+            "serving",
+            engine=phase.engine,
+            engine_version=phase.engine_version,
+            approximate=spec.approximate is not None,
+        )
+    )
+    process = top.allocated_bytes + overhead
+    low, high = chosen.around(process)
+    around = serving_surroundings(phase, spec, hardware, planned.host_terms)
+    return PhasePlan(
+        peak=Peak(top.name, top.allocated_bytes, top.allocated_bytes, process, low, high),
+        components={**top.components, "overhead": overhead},
+        moments=moments,
+        tell=lambda: terms,
+        verdicts={
+            gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus
+        },
+        host_ram=by_name(around.host_terms),
+        storage=by_name(around.storage_terms),
+        host_terms=(*around.host_terms, *around.storage_terms),
+        warnings=planned.warnings,
+        details=planned.details,
+    )
+
+
+def _verdict(
+    need: PolicyNeed, chosen: Band, gpu: ChosenGpu, phase: Serving, spec: ModelSpec, context: Context
+) -> Verdict:
+    low, high = chosen.around(need.need_bytes)
+    return judge(
+        low,
+        need.need_bytes,
+        high,
+        need.capacity_bytes,
+        headroom_percent=context.headroom_percent,
+        refused=need.refusal is not None,
+        find_gpus=lambda: serving_gpus_needed(phase.engine, serving_workload(phase, spec), gpu, context.hardware),
+    )

@@ -1,0 +1,160 @@
+"""A phase whose activations are traced: the recording's table beside terms that stay for a whole moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.engine.activations.lower import Lowered
+from planner.engine.activations.trace import Trace, trace
+from planner.engine.plan import Moment
+from planner.engine.term import COMPONENTS, Component, Factor, Number, Term
+
+LARGEST_EXACT = 2**62
+
+
+@dataclass(frozen=True)
+class TracedPhase:
+    """One phase: `standing` terms are alive for whole moments, the recording's tensors at its instants.
+
+    `gradient_shards` ranks share the gradients that the recording makes.
+    """
+
+    lowered: Lowered
+    standing: tuple[Term, ...]
+    rename: Mapping[str, str]
+    """The plan's name of each recorded moment that it shows; other moments are left out."""
+    gradient_shards: int = 1
+    exact_gradient_bytes: int | None = None
+    """All gradients of this rank, where the recorded layers only approximate the model's; None where they are exact."""
+
+    @property
+    def trace(self) -> Trace:
+        return trace(self.lowered.recipe)
+
+    def _values(self) -> list[Number]:
+        columns = self.trace.columns
+        values = self.trace.column_values(self.lowered.symbols, self.lowered.layers)
+        whole, share = self._gradient_ratio(values)
+        if whole == share:
+            return values
+        return [
+            -(-value * share // whole) if column.component == "gradients" else value
+            for column, value in zip(columns, values, strict=True)
+        ]
+
+    def _gradient_ratio(self, values: list[Number]) -> tuple[int, int]:
+        """Recorded gradients to those that this rank holds."""
+        if self.exact_gradient_bytes is None:
+            return self.gradient_shards, 1
+        row = self.trace.moments["optimizer_step"].start
+        recorded = sum(
+            int(count) * int(value)
+            for count, value, column in zip(self.trace.table[row], values, self.trace.columns, strict=True)
+            if column.component == "gradients"
+        )
+        return recorded * self.gradient_shards, self.exact_gradient_bytes
+
+    def _standing_bytes(self, moment: str) -> Number:
+        total: Number = 0
+        for item in self.standing:
+            if moment in item.alive and item.component != "overhead":
+                total = total + item.bytes
+        return total
+
+    def peak_bytes(self) -> Number:
+        """The fullest instant of all, element by element where the workload is an array."""
+        table = self.trace.table
+        values = self._values()
+        size = max((np.size(value) for value in values), default=1)
+        filled = np.empty((len(values), size))
+        for index, value in enumerate(values):
+            filled[index] = value
+        totals = table.astype(np.float64) @ filled
+        peak: Number = 0
+        for recorded, shown in self.rename.items():
+            rows = self.trace.moments.get(recorded)
+            if rows is not None:
+                highest = totals[rows.start : rows.stop].max(axis=0).astype(np.int64)
+                peak = np.maximum(peak, highest + self._standing_bytes(shown))
+        return peak if size > 1 else int(np.asarray(peak).item())
+
+    def settle(self) -> "SettledPhase":
+        """For a single workload: every moment at its fullest instant."""
+        recorded = self.trace
+        values = _exact(self._values(), recorded.table)
+        totals = (recorded.table @ values).tolist()
+        components = _components(recorded)
+        moments: dict[str, Moment] = {}
+        winners: dict[str, int] = {}
+        for name, shown in self.rename.items():
+            rows = recorded.moments.get(name)
+            if rows is None:
+                continue
+            winner = max(rows, key=totals.__getitem__)
+            held: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
+            del held["overhead"]
+            parts = (recorded.table[winner] * values).tolist()
+            for component, columns in components:
+                held[component] += sum(parts[columns.start : columns.stop])
+            for item in self.standing:
+                if shown in item.alive and item.component != "overhead":
+                    held[item.component] += int(item.bytes)
+            moments[shown] = Moment(shown, recorded.labels[winner], sum(held.values()), held)
+            winners[shown] = winner
+        return SettledPhase(self, moments, winners)
+
+    def layer_activation_bytes(self, winners: Mapping[str, int]) -> int:
+        """What the repeated layers keep for backward when the forward pass has ended."""
+        row = winners.get("end_of_forward")
+        if row is None:
+            return 0
+        return sum(
+            int(item.bytes)
+            for item in self.trace.terms(
+                self.lowered.symbols, self.lowered.layers, {"end_of_forward": row}, only_layers=True
+            )
+            if item.component == "activations"
+        )
+
+    def terms(self, winners: Mapping[str, int]) -> tuple[Term, ...]:
+        """All terms of the settled moments."""
+        symbols, layers = self.lowered.symbols, self.lowered.layers
+        ratio = self._gradient_ratio(self.trace.column_values(symbols, layers))
+        told = self.trace.terms(symbols, layers, winners, gradient_ratio=ratio)
+        return (*(item for item in self.standing if item.component != "overhead"), *told)
+
+
+@dataclass(frozen=True)
+class SettledPhase:
+    """A traced phase with its moments decided; terms are told when asked for."""
+
+    phase: TracedPhase
+    moments: Mapping[str, Moment]
+    winners: Mapping[str, int]
+
+    def terms(self) -> tuple[Term, ...]:
+        return self.phase.terms(self.winners)
+
+    def layer_activation_bytes(self) -> int:
+        return self.phase.layer_activation_bytes(self.winners)
+
+
+def _components(recorded: Trace) -> list[tuple[Component, range]]:
+    """The columns of each component, which stand together."""
+    found: list[tuple[Component, range]] = []
+    start = 0
+    for component, columns in groupby(column.component for column in recorded.columns):
+        count = sum(1 for _ in columns)
+        found.append((component, range(start, start + count)))
+        start += count
+    return found
+
+
+def _exact(values: list[Number], table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values as 64-bit integers, or as Python's own where a sum could pass 64 bits."""
+    plain = [int(value) for value in values]
+    widest = max(int(table.sum(axis=1).max()), 1)
+    return np.array(plain, dtype=np.int64 if max(plain, default=0) < LARGEST_EXACT // widest else object)
