@@ -31,7 +31,9 @@ ROLE_NAMES = (
 class Design(ModelRun, LossFields, CheckpointingFields):
     """Does the model build, and does one small step run?"""
 
-    form_order: ClassVar[tuple[str, ...]] = ("smoke_test", "precision", "micro_batch_size", "sequence_length")
+    form_order: ClassVar[tuple[str, ...]] = (
+        *("smoke_test", "precision", "micro_batch_size", "sequence_length", "activation_checkpointing"),
+    )
 
     smoke_test: SmokeTest = declare(
         "forward_backward",
@@ -173,7 +175,9 @@ class FineTuning(TrainingStep):
 class Evaluation(ModelRun, LossFields):
     """Forward passes over a benchmark or a validation set."""
 
-    form_order: ClassVar[tuple[str, ...]] = ("precision", "batch_size", "sequence_length", "logits")
+    form_order: ClassVar[tuple[str, ...]] = (
+        *("precision", "batch_size", "sequence_length", "attention_implementation", "logits", "computes_loss"),
+    )
 
     batch_size: int = declare(
         1, "Batch per GPU", "Sequences evaluated together on one GPU.", unit="sequences", ge=1, le=MAX_BATCH
@@ -182,7 +186,7 @@ class Evaluation(ModelRun, LossFields):
         "all", "Logits", "Scores for every position (perplexity, multiple choice), or for the last one only."
     )
     computes_loss: bool = declare(
-        False, "Computes the loss", "Labels are passed, so that the model also computes a loss.", advanced=True
+        False, "Computes the loss", "Labels are passed, so that the model also computes a loss."
     )
 
 

@@ -92,6 +92,14 @@ def test_what_a_text_model_cannot_have_is_an_error(check: Any, field: str) -> No
     assert check("training", **{field: 224})[f"error {field}"].startswith("This does not apply: the model ")
 
 
+def test_an_evaluation_without_a_loss_has_no_use_for_its_settings(check: Any) -> None:
+    assert check("evaluation", loss_implementation="chunked", loss_chunks=4) == {
+        "warning loss_implementation": "This changes nothing: no loss is computed.",
+        "warning loss_chunks": "This changes nothing: no loss is computed.",
+    }
+    assert check("evaluation", loss_implementation="chunked", loss_chunks=4, computes_loss=True) == {}
+
+
 def test_adapters_that_are_not_trained_are_warned_of(check: Any) -> None:
     found = check("fine_tuning", method="full", lora={"rank": 64})
     assert found == {"warning lora.rank": "This changes nothing: the method trains no adapters."}

@@ -9,6 +9,7 @@ from planner.errors import Issue, Severity
 from planner.scenario.choices import ENGINES
 from planner.scenario.declaration import Declared
 from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts, has_field
+from planner.scenario.step import LossFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ def _for_engines(field: str, engines: tuple[str, ...]) -> Dependence:
     names = " and ".join(ENGINES[engine] for engine in engines)
     verb = "has" if len(engines) == 1 else "have"
     return _while(field, lambda p: p.engine in engines, f"only {names} {verb} such a setting", "error")
+
+
+def _computed(field: str) -> Dependence:
+    return _while(field, lambda p: getattr(p, "computes_loss", True), "no loss is computed")
 
 
 def _chunked(field: str) -> Dependence:
@@ -83,6 +88,7 @@ SERVING_DEPENDENCES = (
 STEP_DEPENDENCES = (
     _while("selective_policy", lambda p: p.activation_checkpointing == "selective", "checkpointing is not selective"),
     _while("checkpointing_reentrant", lambda p: p.activation_checkpointing != "none", "checkpointing is off"),
+    *(_computed(field) for field in LossFields.model_fields if field != "keeps_outputs"),
     _chunked("loss_chunks"),
     _chunked("loss_chunk_tokens"),
     _chunked("loss_keeps_logits"),
@@ -120,9 +126,11 @@ def applicability_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 
 def lapsed(facts: PhaseFacts) -> Iterator[Dependence]:
-    """What is stated in a phase, and means nothing while the others are as they are."""
+    """What is stated in a phase, and means nothing while the others are as they are; the first reason of each field."""
+    found: set[str] = set()
     for item in _dependences(facts.kind):
-        if facts.differs(item.field) and not item.applies(facts):
+        if item.field not in found and facts.differs(item.field) and not item.applies(facts):
+            found.add(item.field)
             yield item
 
 
