@@ -1,8 +1,9 @@
 """Values that a declaration does not allow, as issues: where, what is wrong, and what would be right."""
 
+import json
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import Any
 
 from pydantic import ValidationError
@@ -148,7 +149,7 @@ def shown(value: Any) -> str:
         case int():
             return str(value) if abs(value) < 10**18 else f"about 10^{floor(log10(abs(value)))}"
         case float():
-            return f"{value:g}"
+            return f"{value:g}" if isfinite(value) else json.dumps(value)
         case str():
             return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}…"'
         case list() | tuple():

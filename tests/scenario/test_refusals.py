@@ -31,7 +31,7 @@ TRAINING = "phases.training."
         ("4", 'This must be a whole number, not "4".'),
         (True, "This must be a whole number, not true."),
         (2.0, "This must be a whole number, not 2."),
-        (math.nan, "This must be a whole number, not nan."),
+        (math.nan, "This must be a whole number, not NaN."),
         ([1], "This must be a whole number, not a list."),
         (None, "This must be a whole number, not null."),
     ],
