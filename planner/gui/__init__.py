@@ -1,0 +1,1 @@
+"""The window: forms, views, panels and dialogs around one session."""

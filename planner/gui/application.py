@@ -1,0 +1,44 @@
+"""The Qt application and its window, put together."""
+
+import sys
+
+from PySide6.QtGui import QFont, QGuiApplication, QIcon
+from PySide6.QtWidgets import QApplication
+
+from planner import __version__
+from planner.catalog import load_catalog
+from planner.chart.paint.fonts import load_fonts
+from planner.gui.errors import Catcher, start_log
+from planner.gui.main_window import APPLICATION, MainWindow
+from planner.gui.session import Session
+from planner.gui.settings import Settings
+from planner.gui.theme import Theme
+from planner.resources import resource
+from planner.scenario.starting import starting_scenario
+
+FONT_PIXELS = 13
+
+
+def make_application() -> QApplication:
+    """The application with its name, icon and typeface, and the net under it."""
+    Catcher().install()
+    start_log()
+    QGuiApplication.setDesktopFileName("vram-planner")
+    app = QApplication(sys.argv[:1])
+    app.setApplicationName(APPLICATION)
+    app.setApplicationDisplayName(APPLICATION)
+    app.setApplicationVersion(__version__)
+    return app
+
+
+def build_window(app: QApplication, settings: Settings | None = None) -> MainWindow:
+    """The window with the starting plan."""
+    app.setWindowIcon(QIcon(str(resource("icons", "app.svg"))))
+    font = QFont(load_fonts())
+    font.setPixelSize(FONT_PIXELS)
+    app.setFont(font)
+    settings = settings or Settings()
+    theme = Theme(app, settings.theme)
+    session = Session(starting_scenario(), load_catalog())
+    session.look_at(unit=settings.unit)
+    return MainWindow(session, settings, theme)

@@ -1,0 +1,59 @@
+"""A model by hand: layers, widths, heads. The plan takes it over in one step."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QScrollArea, QVBoxLayout, QWidget
+
+from planner.gui.dialogs.dimensions import dimensions_of
+from planner.gui.forms.form import Form
+from planner.gui.session import Session
+from planner.gui.widgets.properties import text_label
+from planner.scenario.model_source import Dimensions
+
+
+class DimensionsDialog(QDialog):
+    """Edits a session of its own, so that nothing changes until it is accepted, and undo is one step."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Model dimensions")
+        self.resize(460, 560)
+        self._session = session
+        scenario = session.state.scenario.with_value(("model",), {"dimensions": dimensions_of(session.state)})
+        self.draft = Session(scenario, session.catalog, self)
+        self._form = Form(Dimensions, ("model", "dimensions"), self.draft, "")
+        self.facts = text_label("", "hint", wrap=True)
+        self.facts.setAccessibleName("Draft facts")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
+        buttons.button(QDialogButtonBox.StandardButton.Ok).setText("&Use this model")
+        buttons.accepted.connect(self._accept)
+        buttons.rejected.connect(self.reject)
+        self._use = buttons.button(QDialogButtonBox.StandardButton.Ok)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(self._form)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 16, 18, 14)
+        column.setSpacing(10)
+        column.addWidget(text_label("A decoder with these dimensions. Fields left empty follow from the others.", "hint", wrap=True))
+        column.addWidget(scroll, 1)
+        column.addWidget(self.facts)
+        column.addWidget(buttons)
+        self.draft.state_changed.connect(lambda _state, _before: self._show())
+        self._show()
+
+    def _show(self) -> None:
+        from planner.gui.model_facts import facts_line
+
+        state = self.draft.state
+        self._form.refresh(state)
+        wrong = state.spec is None or any(
+            issue.severity == "error" and issue.path.startswith("model") for issue in state.issues
+        )
+        self.facts.setText(facts_line(state))
+        self._use.setEnabled(not wrong)
+
+    def _accept(self) -> None:
+        current = self._session.state.scenario
+        self._session.replace(current.with_value(("model",), self.draft.state.scenario.model), "Edit dimensions")
+        self.accept()

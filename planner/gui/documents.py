@@ -1,0 +1,155 @@
+"""Files: new, open, save, import, recent, and the question about unsaved changes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+from planner.errors import PlannerError
+from planner.gui.session import Session
+from planner.gui.settings import Settings
+from planner.model import resolve_model
+from planner.scenario import load_scenario
+from planner.scenario.starting import starting_scenario
+
+SUFFIX = ".vramplan"
+_SCENARIOS = f"Plans (*{SUFFIX} *.json);;All files (*)"
+_MODELS = "Model configurations (config.json *.json);;All files (*)"
+_LARGEST_MODEL_FILE = 64 * 1024 * 1024
+
+
+class Documents(QObject):
+    """Everything that reads or writes files for the window. The open plan only changes when a file was read whole."""
+
+    recent_changed = Signal()
+    opened = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(self, session: Session, settings: Settings, window: QWidget) -> None:
+        super().__init__(window)
+        self._session = session
+        self._settings = settings
+        self._window = window
+
+    def new(self) -> None:
+        if self.may_close():
+            self._session.start_with(starting_scenario())
+
+    def ask_open(self) -> None:
+        if not self.may_close():
+            return
+        name, _ = QFileDialog.getOpenFileName(self._window, "Open plan", self._folder(), _SCENARIOS)
+        if name:
+            self.open_file(Path(name))
+
+    def ask_import(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(self._window, "Import model", self._folder(), _MODELS)
+        if name:
+            self.take(Path(name))
+
+    def take(self, path: Path) -> bool:
+        """Open a plan or import a model, whichever the file is; for drag and drop and the command line."""
+        if path.suffix == SUFFIX or _looks_like_plan(path):
+            return self.may_close() and self.open_file(path)
+        return self.import_model(path)
+
+    def open_file(self, path: Path) -> bool:
+        """Make a file the open plan; returns whether that went well. Never asks about unsaved changes."""
+        try:
+            scenario = load_scenario(path)
+            self._session.start_with(scenario, path)
+        except PlannerError as error:
+            self.tell("The plan could not be opened", error.message)
+            return False
+        self._remember(path)
+        self.opened.emit(f"Opened {path.name}")
+        return True
+
+    def import_model(self, path: Path) -> bool:
+        """Take a model from its config.json, in one step that can be undone."""
+        try:
+            config = _read_config(path)
+            scenario = self._session.state.scenario.with_value(("model",), {"config": config})
+            resolve_model(scenario.model, self._session.catalog.presets)
+            self._session.replace(scenario, f"Import {path.name}")
+        except PlannerError as error:
+            self.tell("The model could not be imported", error.message)
+            return False
+        self.opened.emit(f"Imported {path.name}")
+        return True
+
+    def save(self) -> bool:
+        path = self._session.path
+        return self._write(path) if path is not None else self.ask_save()
+
+    def ask_save(self) -> bool:
+        name = self._session.state.scenario.name.replace("/", "-") or "plan"
+        proposal = self._session.path or Path(self._folder()) / f"{name}{SUFFIX}"
+        chosen, _ = QFileDialog.getSaveFileName(self._window, "Save plan", str(proposal), _SCENARIOS)
+        if not chosen:
+            return False
+        path = Path(chosen)
+        return self._write(path if path.suffix else path.with_suffix(SUFFIX))
+
+    def may_close(self) -> bool:
+        """Ask about unsaved changes; True when it is all right to go on without them."""
+        if not self._session.dirty:
+            return True
+        button = QMessageBox.StandardButton
+        box = QMessageBox(self._window)
+        box.setIcon(QMessageBox.Icon.Question)
+        box.setWindowTitle("Unsaved changes")
+        box.setText(f"Save the changes to “{self._session.state.scenario.name}”?")
+        box.setInformativeText("They are lost otherwise.")
+        box.setStandardButtons(button.Save | button.Discard | button.Cancel)
+        box.setDefaultButton(button.Save)
+        answer = box.exec()
+        return self.save() if answer == button.Save else answer == button.Discard
+
+    def tell(self, what: str, why: str) -> None:
+        """One clear message; the plan stays as it is."""
+        box = QMessageBox(QMessageBox.Icon.Warning, "VRAM Planner", what, QMessageBox.StandardButton.Ok, self._window)
+        box.setInformativeText(why)
+        box.exec()
+
+    def _write(self, path: Path) -> bool:
+        try:
+            self._session.save(path)
+        except PlannerError as error:
+            self.tell("The plan could not be saved", error.message)
+            return False
+        self._remember(path)
+        return True
+
+    def _remember(self, path: Path) -> None:
+        self._settings.remember_file(path.resolve())
+        self.recent_changed.emit()
+
+    def _folder(self) -> str:
+        path = self._session.path or next(iter(self._settings.recent), None)
+        return str(path.parent) if path else str(Path.home())
+
+
+def _looks_like_plan(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"vram-planner/scenario" in file.read(4096)
+    except OSError:
+        return False
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, or a `PlannerError` that says what is wrong with it."""
+    try:
+        if path.stat().st_size > _LARGEST_MODEL_FILE:
+            raise PlannerError(f"{path} is too large for a config.json.")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlannerError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise PlannerError(f"{path} is not a JSON file: it cannot be read as a config.json.") from error
+    if not isinstance(content, dict):
+        raise PlannerError(f"{path} holds no model configuration: a config.json is an object of names and values.")
+    return content

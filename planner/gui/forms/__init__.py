@@ -1,0 +1,1 @@
+"""Form rows and editors, built from the field declarations of the scenario."""

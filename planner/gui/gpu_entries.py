@@ -1,0 +1,25 @@
+"""Entries of the GPU list as the scenario writes them: an id, a card of one's own, and how many."""
+
+from planner.scenario.hardware import CustomGpu
+
+GpuEntry = str | CustomGpu
+
+
+def count_of(entry: GpuEntry) -> int | None:
+    """How many of it there are, or None where the node decides."""
+    return None if isinstance(entry, str) else entry.count
+
+
+def with_count(entry: GpuEntry, count: int | None) -> GpuEntry:
+    """The same card, `count` times; a plain id stays a plain id where nothing else is said."""
+    if isinstance(entry, str):
+        return entry if count is None else CustomGpu(id=entry, count=count)
+    if count is None and entry.id is not None:
+        return entry.id
+    return entry.replaced("count", count)
+
+
+def own_card(name: str, memory_gib: float, count: int | None = None) -> GpuEntry:
+    """A card that is not in the catalogue."""
+    stated = {"name": name, "memory_gib": memory_gib, "count": count}
+    return CustomGpu(**{key: value for key, value in stated.items() if value is not None})

@@ -1,0 +1,74 @@
+"""The model: picked from the presets, imported from a file, or described by its dimensions."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+
+from planner.gui.model_facts import facts_line, model_title, weights_line
+from planner.gui.session import Session
+from planner.gui.state import State
+from planner.gui.widgets.properties import set_property, text_label
+from planner.gui.widgets.search_popup import Choice, PickerButton
+
+
+class ModelPanel(QFrame):
+    """The card on top of the left side. Files and dialogs are opened by whoever listens."""
+
+    import_wanted = Signal()
+    dimensions_wanted = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.setProperty("card", True)
+        self._session = session
+        self.picker = PickerButton("Model", self._choices)
+        self.picker.setToolTip("The model to plan for. Press to search the presets.")
+        self.picker.chosen.connect(self._on_chosen)
+        self.facts = text_label("", "hint", wrap=True)
+        self.facts.setAccessibleName("Model facts")
+        self.weights = QLabel()
+        self.weights.setAccessibleName("Weights on disk")
+        import_button = QPushButton("&Import…")
+        import_button.setToolTip("Read a config.json, or open a scenario. Files can also be dropped on the window.")
+        import_button.clicked.connect(self.import_wanted)
+        dimensions_button = QPushButton("Edit &dimensions…")
+        dimensions_button.setToolTip("Describe a model by its layers, widths and heads.")
+        dimensions_button.clicked.connect(self.dimensions_wanted)
+        weights_row = QHBoxLayout()
+        weights_row.addWidget(text_label("Weights on disk", "label"), 45)
+        weights_row.addWidget(self.weights, 55)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(6)
+        buttons.addWidget(import_button)
+        buttons.addWidget(dimensions_button)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 12)
+        column.setSpacing(7)
+        column.addWidget(text_label("MODEL", "heading"))
+        column.addWidget(self.picker)
+        column.addWidget(self.facts)
+        column.addLayout(weights_row)
+        column.addLayout(buttons)
+        session.state_changed.connect(self._on_state)
+        self._show(session.state)
+
+    def _on_state(self, state: State, before: State) -> None:
+        if state.scenario.model is not before.scenario.model or state.spec is not before.spec:
+            self._show(state)
+
+    def _show(self, state: State) -> None:
+        key, title = model_title(state)
+        self.picker.show_choice(key, title)
+        self.facts.setText(facts_line(state))
+        set_property(self.facts, "role", "hint" if state.spec else "error")
+        self.weights.setText(weights_line(state))
+
+    def _choices(self) -> list[Choice]:
+        presets = self._session.catalog.presets
+        return [
+            Choice(preset.id, preset.id.replace("/", " / "), preset.title, preset.family) for preset in presets.values()
+        ]
+
+    def _on_chosen(self, key: str) -> None:
+        scenario = self._session.state.scenario.with_value(("model",), {"preset": key})
+        self._session.replace(scenario, f"Pick {key.rpartition('/')[2]}")

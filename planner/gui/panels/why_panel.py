@@ -1,0 +1,47 @@
+"""Why? — the right side: the formula behind the segment that was clicked, or the phase's terms by size."""
+
+from PySide6.QtCore import QUrl
+from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
+
+from planner.engine.term import COMPONENTS
+from planner.gui.panels.why_text import why_html, why_title
+from planner.gui.session import Session
+from planner.gui.theme import Theme
+from planner.gui.widgets.properties import text_label
+
+
+class WhyPanel(QWidget):
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__()
+        self.setProperty("surface", "panel")
+        self.setAccessibleName("Why")
+        self._session = session
+        self._theme = theme
+        self._shown = ""
+        self.title = text_label("WHY?", "heading", wrap=True)
+        self.body = QTextBrowser()
+        self.body.setAccessibleName("Explanation of the figure")
+        self.body.setOpenLinks(False)
+        self.body.document().setDocumentMargin(0)
+        self.body.anchorClicked.connect(self._on_link)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 14, 8, 8)
+        column.setSpacing(4)
+        column.addWidget(self.title)
+        column.addWidget(self.body)
+        session.state_changed.connect(lambda _state, _before: self._show())
+        session.view_changed.connect(lambda _view, _before: self._show())
+        theme.changed.connect(lambda _tokens: self._show())
+        self._show()
+
+    def _show(self) -> None:
+        state, view = self._session.state, self._session.view
+        self.title.setText(why_title(state, view.phase, view.component, view.unit))
+        html = why_html(state, view.phase, view.component, view.unit, self._theme.tokens)
+        if html != self._shown:
+            self._shown = html
+            self.body.setHtml(html)
+
+    def _on_link(self, url: QUrl) -> None:
+        name = url.toString().removeprefix("component:")
+        self._session.look_at(component=next((item for item in COMPONENTS if item == name), None))

@@ -1,0 +1,68 @@
+"""Verdicts in words and colours, the same in the phase switches, the table and the *Why?* panel."""
+
+from planner.chart.names import PHASE_NAMES
+from planner.engine.plan import PhaseName, Verdict
+from planner.gui.state import State
+from planner.gui.tokens import Tokens
+from planner.units import SizeUnit, format_size
+
+
+def judged(state: State, phase: PhaseName) -> Verdict | None:
+    """The verdict of the judging GPU on a phase, if both are planned."""
+    if state.plan is None or phase not in state.plan.phases:
+        return None
+    return state.plan.phases[phase].verdicts.get(state.judge)
+
+
+def verdict_colour(state: State, phase: PhaseName, tokens: Tokens) -> str:
+    """The colour of the dot beside a phase's name."""
+    verdict = judged(state, phase)
+    if verdict is None or needs_nothing(state, phase) or phase in state.stale:
+        return tokens.none_dot
+    colours = {"fits": tokens.ok, "tight": tokens.warn_dot, "oom": tokens.bad, "unknown": tokens.none_dot}
+    return colours[verdict.verdict]
+
+
+def judged_text(state: State, phase: PhaseName) -> str:
+    """The verdict on a phase as a tooltip says it."""
+    if getattr(state.scenario.phases, phase) is None:
+        return f"{PHASE_NAMES[phase]} is not planned"
+    if phase in state.stale:
+        return "Something is wrong in this phase's settings"
+    if needs_nothing(state, phase):
+        return "Needs no GPU memory"
+    verdict = judged(state, phase)
+    return {
+        "fits": "Fits the judging GPU",
+        "tight": "Tight on the judging GPU",
+        "oom": "Runs out of memory on the judging GPU",
+        "unknown": "A needed fact is missing",
+    }.get(verdict.verdict if verdict else "", "Not judged")
+
+
+def needs_nothing(state: State, phase: PhaseName) -> bool:
+    """Whether a phase lives in host memory alone."""
+    return bool(state.plan and phase in state.plan.phases and state.plan.phases[phase].peak.process_bytes == 0)
+
+
+def chip_text(verdict: Verdict, unit: SizeUnit) -> str:
+    """The verdict as the table says it: `33 % free`, `tight 9 %`, `OOM +14.7`, `unknown`."""
+    capacity, headroom = verdict.capacity_bytes, verdict.headroom_bytes
+    if verdict.verdict == "unknown" or capacity is None or headroom is None:
+        return "OOM" if verdict.verdict == "oom" else verdict.verdict
+    share = round(100 * headroom / capacity) if capacity else 0
+    if verdict.verdict == "fits":
+        return f"{share}\u202f% free"
+    if verdict.verdict == "tight":
+        return f"tight {share}\u202f%".replace("-", "−")
+    return f"OOM +{format_size(-headroom, unit, with_unit=False)}" if headroom < 0 else "OOM"
+
+
+def chip_colours(verdict: Verdict, tokens: Tokens) -> tuple[str, str]:
+    """Background and text colour of a verdict."""
+    return {
+        "fits": (tokens.ok_soft, tokens.ok),
+        "tight": (tokens.warn_soft, tokens.warn),
+        "oom": (tokens.bad_soft, tokens.bad),
+        "unknown": (tokens.none_soft, tokens.none),
+    }[verdict.verdict]

@@ -1,0 +1,167 @@
+"""The table below the chart. Its cells select what the chart and the *Why?* panel show."""
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QKeySequence, QPainter, QPen, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from planner.chart.table import chart_table
+from planner.engine.plan import Verdict
+from planner.gui.session import Session
+from planner.gui.theme import Theme
+from planner.gui.verdicts import chip_colours
+from planner.gui.views.chart_state import chart_of
+from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
+
+ROW_HEIGHT = 27
+_PADDING = 5
+_CHIP_PADDING = 7
+_NARROWEST_NAME = 96
+
+
+class CellPainter(QStyledItemDelegate):
+    """Figures in the table's small type, verdicts as rounded chips."""
+
+    def __init__(self, theme: Theme, session: Session, view: "FigureView") -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._session = session
+        self._view = view
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        tokens = self._theme.tokens
+        rect = QRectF(option.rect)
+        phase = self._view.table.phases[index.row()]
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if phase == self._session.view.phase:
+            painter.fillRect(rect, QColor(tokens.row_selected))
+        if index.row() < self._view.table.rowCount() - 1:
+            painter.fillRect(QRectF(rect.left(), rect.bottom() - 1, rect.width(), 1), QColor(tokens.line))
+        verdict = index.data(VERDICT_ROLE)
+        painter.setFont(self._view.bold_font if index.data(BOLD_ROLE) else self._view.small_font)
+        if isinstance(verdict, Verdict):
+            self._paint_chip(painter, rect, verdict, str(index.data()))
+        else:
+            text = str(index.data() or "")
+            painter.setPen(QColor(tokens.muted if text == "–" else tokens.ink))
+            inner = rect.adjusted(_PADDING, 0, -_PADDING, 0)
+            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(inner.width()) + 1)
+            painter.drawText(inner, int(index.data(Qt.ItemDataRole.TextAlignmentRole)), shown)
+        if option.state & QStyle.StateFlag.State_HasFocus and self._view.hasFocus():
+            painter.setPen(QPen(QColor(tokens.accent), 1.5))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(rect.adjusted(1.5, 2, -1.5, -2.5), 4, 4)
+        painter.restore()
+
+    def _paint_chip(self, painter: QPainter, rect: QRectF, verdict: Verdict, text: str) -> None:
+        background, ink = chip_colours(verdict, self._theme.tokens)
+        painter.setFont(self._view.chip_font)
+        width = painter.fontMetrics().horizontalAdvance(text) + 2 * _CHIP_PADDING
+        chip = QRectF(rect.right() - width - _PADDING, rect.center().y() - 9.5, width, 19)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(background))
+        painter.drawRoundedRect(chip, 9.5, 9.5)
+        painter.setPen(QColor(ink))
+        painter.drawText(chip, Qt.AlignmentFlag.AlignCenter, text)
+
+
+class FigureView(QTableView):
+    def __init__(self, session: Session, theme: Theme) -> None:
+        super().__init__()
+        self._session = session
+        self.setProperty("plain", True)
+        self.setAccessibleName("Figures and verdicts")
+        self.small_font = self._font(12, QFont.Weight.Normal)
+        self.bold_font = self._font(12, QFont.Weight.DemiBold)
+        self.chip_font = self._font(11, QFont.Weight.DemiBold)
+        self._header_metrics = QFontMetrics(self._font(11, QFont.Weight.DemiBold))
+        self._figure_metrics = QFontMetrics(self.bold_font)
+        self._chip_metrics = QFontMetrics(self.chip_font)
+        self.table = FigureTable(self)
+        self.setModel(self.table)
+        self.setItemDelegate(CellPainter(theme, session, self))
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTabKeyNavigation(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSectionsClickable(False)
+        header.setMinimumSectionSize(34)
+        header.setFixedHeight(28)
+        self.clicked.connect(self._on_cell)
+        self.activated.connect(self._on_cell)
+        session.state_changed.connect(lambda _state, _before: self._show())
+        session.view_changed.connect(self._on_view)
+        theme.changed.connect(lambda _tokens: self.viewport().update())
+        self._show()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        if event.matches(QKeySequence.StandardKey.Copy):
+            spec = chart_of(self._session.state, self._session.view.unit)
+            if spec is not None:
+                QApplication.clipboard().setText(chart_table(spec))
+            return
+        super().keyPressEvent(event)
+
+    def _on_cell(self, index: QModelIndex) -> None:
+        self._session.look_at(
+            phase=self.table.phases[index.row()], component=self.table.component_at(index.column())
+        )
+
+    def _on_view(self, view: object, before: object) -> None:
+        self._show()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._fit()
+
+    def _show(self) -> None:
+        self.table.show_state(self._session.state, self._session.view.unit)
+        self._fit()
+        self.viewport().update()
+
+    def _fit(self) -> None:
+        """Columns as wide as their texts; the first takes what is left, and if that is too little, the table scrolls."""
+        header = self.horizontalHeader()
+        wanted = [self._width_of(column) for column in range(1, self.table.columnCount())]
+        first = max(self.viewport().width() - sum(wanted), _NARROWEST_NAME)
+        for column, width in enumerate((first, *wanted)):
+            if header.sectionSize(column) != width:
+                header.resizeSection(column, width)
+        scrolls = sum(wanted) + first > self.viewport().width()
+        bar = self.horizontalScrollBar().sizeHint().height() if scrolls else 0
+        height = header.height() + ROW_HEIGHT * max(self.table.rowCount(), 1) + bar + 2
+        if self.height() != height:
+            self.setFixedHeight(height)
+
+    def _width_of(self, column: int) -> int:
+        title = str(self.table.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole))
+        width = self._header_metrics.horizontalAdvance(title) + 2 * _PADDING
+        for row in range(self.table.rowCount()):
+            index = self.table.index(row, column)
+            text, is_chip = str(index.data()), index.data(VERDICT_ROLE) is not None
+            metrics = self._chip_metrics if is_chip else self._figure_metrics
+            padding = _PADDING + (_CHIP_PADDING if is_chip else 0)
+            width = max(width, metrics.horizontalAdvance(text) + 2 * padding)
+        return width + 1
+
+    @staticmethod
+    def _font(pixels: int, weight: QFont.Weight) -> QFont:
+        font = QFont(QApplication.font())
+        font.setPixelSize(pixels)
+        font.setWeight(weight)
+        return font

@@ -1,0 +1,1 @@
+"""Small controls that Qt does not bring."""

@@ -1,0 +1,57 @@
+"""A heading that opens what is below it; the content is built when it is first opened."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from planner.gui.icons import icon
+from planner.gui.widgets.elided_label import ElidedLabel
+from planner.gui.widgets.properties import set_property
+
+
+class Disclosure(QWidget):
+    def __init__(self, title: str, build: Callable[[], QWidget], accessible_name: str) -> None:
+        super().__init__()
+        self._build = build
+        self._content: QWidget | None = None
+        self.button = QPushButton(title)
+        self.button.setProperty("flat", True)
+        self.button.setProperty("disclosure", True)
+        self.button.setCheckable(True)
+        self.button.setAccessibleName(accessible_name)
+        self.button.setIconSize(QSize(12, 12))
+        self.button.setIcon(icon("chevron-right"))
+        self.button.toggled.connect(self._toggle)
+        self._summary = ElidedLabel()
+        self._summary.setProperty("role", "hint")
+        self._summary.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        heading = QHBoxLayout()
+        heading.setContentsMargins(0, 0, 2, 0)
+        heading.addWidget(self.button)
+        heading.addWidget(self._summary, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(heading)
+
+    def open(self) -> QWidget:
+        """Show the content, and return it."""
+        self.button.setChecked(True)
+        assert self._content is not None
+        return self._content
+
+    def set_title(self, title: str, summary: str, *, wrong: bool = False) -> None:
+        """The heading, and what sums up the inside; in red while something inside is wrong."""
+        if (self.button.text(), self._summary.text()) != (title, summary):
+            self.button.setText(title)
+            self._summary.setText(summary)
+            self.button.setAccessibleDescription(summary)
+        set_property(self._summary, "role", "error" if wrong else "hint")
+
+    def _toggle(self, opened: bool) -> None:
+        if self._content is None:
+            self._content = self._build()
+            self.layout().addWidget(self._content)
+        self._content.setVisible(opened)
+        self.button.setIcon(icon("chevron-down" if opened else "chevron-right"))

@@ -1,0 +1,42 @@
+"""Names of moments and instants as people say them."""
+
+from html import escape
+
+from planner.engine.plan import PhasePlan
+
+_MOMENTS = {
+    "start_of_step": "at the start of a step",
+    "forward": "in the forward pass",
+    "end_of_forward": "at the end of the forward pass",
+    "backward": "in the backward pass",
+    "optimizer_step": "in the optimizer step",
+    "load": "while loading",
+    "prefill": "in prefill",
+    "decode": "while decoding",
+    "construct": "when the model is built",
+    "process": "while processing",
+}
+
+
+def moment_text(moment: str, instant: str = "") -> str:
+    """`in the backward pass (loss backward)`; the instant says which point of the moment needs most."""
+    where = _MOMENTS.get(moment, f"at {moment.replace('_', ' ')}")
+    plain = instant.replace("_", " ")
+    return f"{where} ({plain})" if instant and instant != moment else where
+
+
+def band_text(plan: PhasePlan) -> str:
+    """`Uncertainty ±6 %`, or the two ends where they are not alike."""
+    peak = plan.peak
+    if not peak.process_bytes:
+        return ""
+    below = 1 - peak.low_bytes / peak.process_bytes
+    above = peak.high_bytes / peak.process_bytes - 1
+    if abs(below - above) < 0.005:
+        return f"Uncertainty ±{100 * above:.0f}\u202f%"
+    return f"Uncertainty −{100 * below:.0f} to +{100 * above:.0f}\u202f%"
+
+
+def strong(text: str) -> str:
+    """Rich text with emphasis, in the weight that the bundled typeface has."""
+    return f'<span style="font-weight:600">{escape(text)}</span>'
