@@ -136,9 +136,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise ScenarioError(f"{path} is write-protected. Save under another name.")
         _replace(target, content)
     except FileNotFoundError:
-        raise ScenarioError(f"The folder {path.parent} does not exist. Choose another place to save.") from None
+        raise ScenarioError(f"{path} cannot be saved: its folder does not exist. Choose another place.") from None
     except PermissionError:
-        raise ScenarioError(f"The folder {path.parent} is read-only. Choose another place to save.") from None
+        raise ScenarioError(f"{path} cannot be saved: its folder is read-only. Choose another place.") from None
     except (OSError, ValueError, RuntimeError) as error:
         raise ScenarioError(f"{_printable(path)} cannot be saved: {_reason(error)}. Nothing was changed.") from None
 

@@ -207,7 +207,7 @@ def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
-    with pytest.raises(ScenarioError, match=r"is read-only\. Choose another place to save"):
+    with pytest.raises(ScenarioError, match=r"its folder is read-only\. Choose another place"):
         save_scenario(starting_scenario(), tmp_path / "plan.vramplan")
 
 
@@ -221,7 +221,7 @@ def test_a_write_protected_file_is_not_replaced(tmp_path: Path, monkeypatch: pyt
 
 
 def test_saving_where_nothing_can_be_saved_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match=r"does not exist\. Choose another place to save"):
+    with pytest.raises(ScenarioError, match=r"its folder does not exist\. Choose another place"):
         save_scenario(starting_scenario(), tmp_path / "missing" / "plan.vramplan")
     with pytest.raises(ScenarioError, match=r"is a folder\. Choose a file name in it"):
         save_scenario(starting_scenario(), tmp_path)
