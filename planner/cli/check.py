@@ -18,14 +18,14 @@ def command(
     from planner.chart.names import PHASE_NAMES
     from planner.cli.console import stdout
     from planner.cli.planning import plan_file
-    from planner.cli.verdicts import verdict_cell
+    from planner.cli.verdicts import verdict_line
 
     planning = plan_file(scenario, gpu)
     judge = planning.judge
     console = stdout()
     verdicts = {name: phase.verdicts[judge] for name, phase in planning.plan.phases.items()}
     for name, verdict in verdicts.items():
-        console.print(f"{PHASE_NAMES[name]} on {judge}: {verdict_cell(verdict, unit)}")
+        console.print(f"{PHASE_NAMES[name]} on {judge}: {verdict_line(verdict, unit)}")
     kinds = {verdict.verdict for verdict in verdicts.values()}
     if "oom" in kinds:
         raise typer.Exit(1)

@@ -43,7 +43,7 @@ FILES = {
     "corpus.json": (b'{"format": "vram-planner/corpus", "version": 1, "name": "", "cases": []}', "validate"),
     "newer.vramplan": (scenario(version=99), "99"),
     "nan.vramplan": (training(sequence_length=float("nan")), "NaN"),
-    "infinite.vramplan": (training(sequence_length=float("inf")), "Infinity"),
+    "infinite.vramplan": (training(sequence_length=float("inf")), "phases.training.sequence_length"),
     "word.vramplan": (training(micro_batch_size="four"), "phases.training.micro_batch_size"),
     "fraction.vramplan": (training(micro_batch_size=1.5), "phases.training.micro_batch_size"),
     "negative.vramplan": (training(sequence_length=-1), "phases.training.sequence_length"),
@@ -60,14 +60,11 @@ FILES = {
     "word.json": (config(hidden_size="wide"), "hidden_size"),
     "huge.json": (config(hidden_size=10**30), "hidden_size"),
     "nan.json": (config(hidden_size=float("nan")), "NaN"),
-    "no-layers.json": (
-        json.dumps({key: value for key, value in CONFIG.items() if key != "num_hidden_layers"}).encode(),
-        "num_hidden_layers",
-    ),
     "unknown-architecture.json": (
         json.dumps({"architectures": ["FrobnicatorForCausalLM"], "model_type": "frobnicator"}).encode(),
-        "Frobnicator",
+        "frobnicator",
     ),
+    "untyped-architecture.json": (json.dumps({"architectures": ["FrobnicatorForCausalLM"]}).encode(), "model_type"),
 }
 
 
@@ -132,12 +129,12 @@ def test_a_file_without_permission_is_refused(command, tmp_path, monkeypatch, su
 
 
 def test_a_picture_that_cannot_be_written_is_refused_and_an_old_one_kept(command, tmp_path, plan_file):
-    assert_one_clear_message(command("render", plan_file, tmp_path / "none" / "chart.png"), "chart.png")
+    assert_one_clear_message(command("render", plan_file, tmp_path / "none" / "chart.png"), "none", "does not exist")
     old = tmp_path / "chart.gif"
     old.write_bytes(b"old")
     assert_one_clear_message(command("render", plan_file, old), "chart.gif", ".png")
     assert old.read_bytes() == b"old"
-    assert_one_clear_message(command("render", plan_file, tmp_path), str(tmp_path))
+    assert_one_clear_message(command("render", plan_file, tmp_path), tmp_path.name)
 
 
 def test_every_contradiction_is_named_at_once(command, tmp_path):

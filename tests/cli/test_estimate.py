@@ -26,7 +26,7 @@ def test_components_sum_to_the_peak_and_moments_to_their_total(command, plan_fil
 def test_a_bare_config_is_planned_in_all_six_phases(command, config_file):
     plan = json.loads(command("estimate", config_file, "--json").out)
     assert list(plan["phases"]) == SIX_PHASES
-    assert plan["phases"]["serving"]["components"]["weights"] == 2 * 8030261248
+    assert plan["model"]["weight_bytes"] == 2 * 8030261248
 
 
 def test_the_table_names_every_phase_and_gpu_with_a_verdict(command, plan_file):
