@@ -115,6 +115,11 @@ TRAITS: dict[str, Traits] = {
     ),
 }
 
+TRAITS |= {
+    "qwen2_vl_text": TRAITS["qwen2"],
+    "qwen2_5_vl_text": TRAITS["qwen2"],
+    "qwen3_vl_text": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
+}
 MODEL_TYPES = tuple(TRAITS)
 
 

@@ -154,6 +154,7 @@ SPARSE: dict[str, Sparsity] = {
     ),
 }
 
+SPARSE["qwen3_vl_moe_text"] = SPARSE["qwen3_moe"]
 MODEL_TYPES = tuple(SPARSE)
 
 

@@ -31,6 +31,9 @@ FAMILIES = (
     "vit",
     "pyramid",
     "clip",
+    "llama4",
+    "multimodal",
+    "gemma4",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 
