@@ -129,12 +129,11 @@ def _design(name: PhaseName, phase: Design, spec: ModelSpec, context: Context, h
     return assemble(need, context)
 
 
+@lru_cache(maxsize=64)
 def _trial(phase: Design) -> TrainingStep:
-    """The trial step as a training step without an optimizer's states."""
+    """The trial as a training step whose optimizer keeps no states."""
     shared = {field: getattr(phase, field) for field in type(phase).model_fields if field in TrainingStep.model_fields}
-    return TrainingStep.model_construct(
-        **{**{name: field.get_default() for name, field in TrainingStep.model_fields.items()}, **shared},
-    ).model_copy(update={"optimizer": "sgd"})
+    return TrainingStep(**shared, optimizer="sgd")
 
 
 def _evaluation(name: PhaseName, phase: Evaluation, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:

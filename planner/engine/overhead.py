@@ -6,7 +6,7 @@ libraries and communication buffers, each from the catalogue's allowances with t
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import Gpu, Overhead, Overheads
@@ -40,6 +40,7 @@ def allocator_term(
     return Term("overhead", "allocator rounding and fragmentation", factors, alive, source)
 
 
+@lru_cache(maxsize=256)
 def process_overhead(
     gpu: Gpu | None, overheads: Overheads, alive: tuple[str, ...], *, gpus: int = 1, training: bool = True
 ) -> ProcessOverhead:

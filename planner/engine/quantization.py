@@ -7,7 +7,7 @@ everything else stays. All bytes are those of the fullest rank.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 from typing import Any
 
@@ -71,6 +71,7 @@ def weight_format(name: str) -> Format | GgufMix:
     return formats()[name]
 
 
+@lru_cache(maxsize=512)
 def weight_terms(
     spec: ModelSpec,
     name: str,

@@ -4,6 +4,7 @@ Terms are alive in `storage`.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from planner.engine.host import amounts
 from planner.engine.optimizer import ParameterTensor, state_terms
@@ -16,6 +17,7 @@ USABLE_SHARE = 0.8
 """Of a shared file system only about 80 % can be relied on (stas00/ml-engineering, storage): 100 TB needs 125 TB."""
 
 
+@lru_cache(maxsize=256)
 def weight_file_terms(spec: ModelSpec, name: str, title: str = "weights") -> tuple[Term, ...]:
     """The model's weights as files in format `name`."""
     size = sum(int(item.bytes) for item in weight_terms(spec, name, 1, STORAGE))
@@ -24,6 +26,7 @@ def weight_file_terms(spec: ModelSpec, name: str, title: str = "weights") -> tup
     return (Term("overhead", title, factors, STORAGE, source),)
 
 
+@lru_cache(maxsize=256)
 def checkpoint_terms(
     tensors: Sequence[ParameterTensor],
     optimizer: str,

@@ -4,7 +4,7 @@ The number on the chart, the formula in the *Why?* panel and the row of a report
 """
 
 from dataclasses import dataclass
-from math import prod
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ class Factor:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Term:
     """Memory of one kind, in bytes per GPU: the product of its factors.
 
@@ -42,10 +42,12 @@ class Term:
     alive: tuple[str, ...]
     source: str
 
-    @property
+    @cached_property
     def bytes(self) -> Number:
         """The product of the factors; a fractional product (such as half a byte per weight) is rounded down."""
-        product: Number = prod((factor.value for factor in self.factors), start=1)
+        product: Number = 1
+        for factor in self.factors:
+            product = product * factor.value
         if isinstance(product, np.ndarray):
             return np.floor(product).astype(np.int64) if product.dtype.kind == "f" else product
         return int(product)

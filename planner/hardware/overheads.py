@@ -111,7 +111,7 @@ class Allowance:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Overheads:
     """Allowances by kind, and observations by id. Every lookup gives an answer, at worst that for any GPU."""
 

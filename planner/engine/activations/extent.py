@@ -6,6 +6,9 @@ of the middle layer is alive, its unrecorded copies are, or are not yet, or are 
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planner.engine.activations.tape import Record, Tape
 
 
@@ -35,26 +38,24 @@ class Segments:
         )
 
 
-def copies_alive(record: Record, segments: Segments, instant: int, end: int, *, last_of_backward: bool) -> bool:
-    """Whether each unrecorded copy of the middle layer holds its own counterpart of `record` at `instant`.
+def copies_alive(
+    record: Record, segments: Segments, at: NDArray[np.int64], last_of_backward: NDArray[np.bool_], end: int
+) -> NDArray[np.bool_]:
+    """Whether each unrecorded copy of the middle layer holds its own counterpart of `record` at the instants `at`.
 
     In forward the recorded middle layer is taken as the last of its copies to run, when most is held. In backward
     both ends are looked at, since what is held is linear in between: `last_of_backward` says which.
     """
     death = end if record.death is None else record.death
-    alive = record.birth <= instant < death
+    alive = (record.birth <= at) & (at < death)
     outlives_forward = record.birth < segments.last_forward_end < death
-    if record.birth < segments.forward.start:
-        return alive if outlives_forward else instant < segments.forward.start
-    if not record.in_backward:
-        if not outlives_forward or instant < segments.forward.start:
-            return False
-        if death <= segments.last_backward_start:
-            return instant < death
-        if instant < segments.backward.stop and not last_of_backward:
-            return True
-        return alive and segments.first_backward_end < death
     stays = segments.first_backward_end < death
-    if instant < segments.backward.stop and not last_of_backward:
-        return False
-    return stays and (alive or last_of_backward)
+    before_last_copy = (at < segments.backward.stop) & ~last_of_backward
+    if record.birth < segments.forward.start:
+        return alive if outlives_forward else at < segments.forward.start
+    if record.in_backward:
+        return ~before_last_copy & (alive | last_of_backward) & stays
+    started = (at >= segments.forward.start) & outlives_forward
+    if death <= segments.last_backward_start:
+        return started & (at < death)
+    return started & (before_last_copy | (alive & stays))

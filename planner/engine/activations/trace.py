@@ -174,6 +174,10 @@ class _Rows:
         self.moments = [tape.instants[index].moment for index, _ in spots]
         self.labels = [_label(tape, index, last) for index, last in spots]
         at = np.array([index for index, _ in spots])
+        ends = {
+            kind: np.array([index >= found.backward.start if last is None else last for index, last in spots])
+            for kind, found in segments.items()
+        }
         recorded: dict[_Key, NDArray[np.int64]] = {}
         copies: dict[_Key, NDArray[np.int64]] = {}
         for record in tape.records:
@@ -184,17 +188,8 @@ class _Rows:
             alive = ((record.birth <= at) & (at < death)).astype(np.int64)
             recorded[key] = recorded.get(key, 0) + alive
             if middle:
-                held = [
-                    copies_alive(
-                        record,
-                        segments[kind],
-                        index,
-                        tape.now,
-                        last_of_backward=index >= segments[kind].backward.start if last is None else last,
-                    )
-                    for index, last in spots
-                ]
-                copies[key] = copies.get(key, 0) + np.array(held, dtype=np.int64)
+                held = copies_alive(record, segments[kind], at, ends[kind], tape.now)
+                copies[key] = copies.get(key, 0) + held.astype(np.int64)
         self.keys = list(recorded)
         zero = np.zeros(len(spots), dtype=np.int64)
         self._recorded = recorded
@@ -227,7 +222,7 @@ class _Rows:
             rows = [row for row in everything if self.moments[row] == moment]
             survivors: list[int] = []
             for row in sorted(rows, key=lambda row: (-int(merged[row].sum()), row)):
-                if not any((merged[other] >= merged[row]).all() for other in survivors):
+                if not survivors or not (merged[survivors] >= merged[row]).all(axis=1).any():
                     survivors.append(row)
             kept += sorted(survivors)
         return kept

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from planner.engine.activations.lower import PRECISIONS, Loads, lower
-from planner.engine.phases.step import rotary_buffers
+from planner.engine.phases.standing import rotary_buffers
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Number, Term
 from planner.engine.traced import TracedPhase

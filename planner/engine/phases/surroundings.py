@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from planner.engine import host, storage
@@ -106,6 +107,7 @@ def serving_surroundings(
     return Surroundings(ram, storage.weight_file_terms(spec, phase.weights, "served weights"))
 
 
+@lru_cache(maxsize=256)
 def trained_tensors(phase: TrainingStep, spec: ModelSpec) -> tuple[ParameterTensor, ...]:
     """What the optimizer updates: all weights, or the two matrices of each adapter."""
     if isinstance(phase, FineTuning) and phase.uses_adapters:

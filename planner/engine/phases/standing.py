@@ -1,0 +1,174 @@
+"""What a training step keeps on the GPU from its start to its end: weights, optimizer states, sharding buffers.
+
+None of it depends on how many tokens a step sees, so it is counted once for all workloads of a kind.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from planner.engine.activations.lower import PRECISIONS
+from planner.engine.activations.tape import BYTES
+from planner.engine.optimizer import ParameterTensor, state_terms, step_temporary_terms
+from planner.engine.quantization import stage_weights, weight_terms
+from planner.engine.sharding import ALL, Shards, divided, sharding_buffers
+from planner.engine.term import Factor, Term
+from planner.model.counts import lora_targets, shard_elements
+from planner.model.spec import Attention, ModelSpec
+from planner.model.weights import Weight
+from planner.scenario.parallelism import Offload, Parallelism
+from planner.scenario.phases import FineTuning, Lora
+from planner.scenario.step import TrainingStep
+
+MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed BF16_Optimizer, Megatron-LM"
+ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
+ROTARY = "transformers 5.24, LlamaRotaryEmbedding: inv_freq and original_inv_freq, fp32"
+COMPUTE_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StateChoices:
+    """The choices of a step that decide its states."""
+
+    precision: str
+    optimizer: str
+    implementation: str
+    state_dtype: str | None
+    parallelism: Parallelism
+    offload: Offload
+    experts_are_linear: bool
+    lora: Lora | None
+    frozen_format: str | None
+
+    @classmethod
+    def of(cls, phase: TrainingStep) -> "StateChoices":
+        tuned = adapters(phase)
+        return cls(
+            phase.precision,
+            phase.optimizer,
+            phase.optimizer_implementation,
+            phase.optimizer_state_dtype,
+            phase.parallelism,
+            phase.offload,
+            phase.framework_version.startswith("transformers 4"),
+            tuned.lora if tuned else None,
+            tuned.frozen_format if tuned else None,
+        )
+
+    @property
+    def has_master_weights(self) -> bool:
+        return has_master_weights(self.precision)
+
+    @property
+    def weight_dtype(self) -> str:
+        return PRECISIONS[self.precision][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The terms, and how many parameters the optimizer updates."""
+
+    terms: tuple[Term, ...]
+    trained_elements: int
+
+
+def adapters(phase: TrainingStep) -> FineTuning | None:
+    """The phase, if it trains adapters."""
+    return phase if isinstance(phase, FineTuning) and phase.uses_adapters else None
+
+
+def has_master_weights(precision: str) -> bool:
+    return precision.endswith("-fp32-master")
+
+
+@lru_cache(maxsize=256)
+def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
+    """Terms that are alive for whole moments of a step, on the fullest rank."""
+    parallelism = choices.parallelism
+    shards = Shards.of(parallelism)
+    tensors = _trained_tensors(spec, choices)
+    elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
+    gradient_bytes = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
+    terms = (
+        *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
+        *_adapter_weights(choices, elements),
+        *rotary_buffers(spec, ALL),
+        *_optimizer_terms(choices, tensors, elements, shards.optimizer),
+        *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
+    )
+    return Standing(terms, elements)
+
+
+def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
+    return weight_terms(
+        spec,
+        choices.frozen_format or choices.weight_dtype,
+        choices.parallelism.tensor,
+        ALL,
+        pipeline=choices.parallelism.pipeline,
+        expert_parallel=choices.parallelism.expert,
+        experts_as_linear=choices.experts_are_linear,
+    )
+
+
+def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterTensor, ...]:
+    """The tensors the optimizer updates: all weights, or the two matrices of each adapter."""
+    parallelism = choices.parallelism
+    if choices.lora is None:
+        width = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
+        return tuple(
+            ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width)
+            for weight, copies in stage_weights(spec, parallelism.pipeline)
+        )
+    rank, width = choices.lora.rank, BYTES[choices.lora.adapter_dtype]
+    return tuple(
+        ParameterTensor(shape, copies, width)
+        for weight, copies in lora_targets(spec, choices.lora.target_modules)
+        for shape in ((rank, weight.shape[1]), (weight.shape[0], rank))
+    )
+
+
+def _adapter_weights(choices: StateChoices, elements: int) -> tuple[Term, ...]:
+    if choices.lora is None:
+        return ()
+    factors = (Factor("adapter parameters", elements), Factor("bytes", BYTES[choices.lora.adapter_dtype]))
+    return (Term("weights", "adapters", factors, ALL, ADAPTERS),)
+
+
+def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> tuple[int, ...]:
+    """The shape of this rank's part of a weight."""
+    if tensor_parallel == 1 and expert_parallel == 1:
+        return weight.shape
+    own = shard_elements(weight, tensor_parallel, expert_parallel)
+    if len(weight.shape) == 1:
+        return (own,)
+    if weight.shard == "row":
+        return (*weight.shape[:-1], own // prod(weight.shape[:-1]))
+    return (own // prod(weight.shape[1:]), *weight.shape[1:])
+
+
+def _optimizer_terms(
+    choices: StateChoices, tensors: tuple[ParameterTensor, ...], elements: int, ranks: int
+) -> tuple[Term, ...]:
+    """States through the whole step, temporaries in `optimizer_step`; nothing where the states are offloaded."""
+    if choices.offload.optimizer != "none":
+        return ()
+    width = None if choices.state_dtype is None else BYTES[choices.state_dtype]
+    rule = (choices.optimizer, choices.implementation, tensors)
+    states = state_terms(*rule, ALL, shards=ranks, state_bytes=width)
+    temporaries = step_temporary_terms(*rule, ("optimizer_step",), shards=ranks, state_bytes=width)
+    if not choices.has_master_weights:
+        return (*states, *temporaries)
+    factors = (Factor("parameters", elements), Factor("bytes", 4))
+    copy = Term("optimizer_states", "fp32 master weights", factors, ALL, MASTER)
+    return (*states, *temporaries, *divided((copy,), ranks))
+
+
+def rotary_buffers(spec: ModelSpec, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """The frequencies of rotary embedding, which the model keeps twice."""
+    mixer = spec.stack.groups[0].mixer if spec.stack.groups else None
+    if not isinstance(mixer, Attention) or mixer.rotary_share == 0:
+        return ()
+    rotated = int(mixer.head_dim * mixer.rotary_share) // 2
+    factors = (Factor("buffers", 2), Factor("half of the rotated head dim", rotated), Factor("bytes", 4))
+    return (Term("weights", "rotary frequencies", factors, alive, ROTARY),)
