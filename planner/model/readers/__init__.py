@@ -7,11 +7,22 @@ from typing import Any
 from planner.errors import ModelError
 from planner.model.counts import parameters
 from planner.model.readers.config import Config
+from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.registry import readers
 from planner.model.spec import ModelSpec
 
-SIZES = ("hidden_size", "num_hidden_layers", "text_config", "vision_config", "depths", "hidden_sizes", "n_embed")
+SIZES = (
+    "hidden_size",
+    "num_hidden_layers",
+    "text_config",
+    "vision_config",
+    "depths",
+    "hidden_sizes",
+    "n_embed",
+    "num_layers",
+    "block_out_channels",
+)
 """A file that states none of these describes no model; transformers would silently take all defaults."""
 MOST_PARAMETERS = 10**15
 
@@ -25,16 +36,11 @@ def read_config(
     """
     if not isinstance(config, Mapping):
         raise ModelError(f"{where}: a model configuration must be a JSON object with keys and values.")
-    model_type = config.get("model_type")
+    model_type = config.get("_class_name") or config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise ModelError(f"{where}: the key “model_type” is missing; it must name the architecture, such as “llama”.")
-    reader = readers().get(model_type)
-    if reader is None:
-        raise ModelError(f"{where}: models of type “{model_type}” cannot be read yet.")
     keys = Config(config, model_type, where)
-    if not any(keys.states(key) for key in SIZES):
-        raise keys.missing("hidden_size", "the width of the model")
-    spec = reader(keys, task)
+    spec = _read(keys, task)
     if parameters(spec) > MOST_PARAMETERS:
         raise ModelError(f"{where}: the sizes stated give more than 10^15 parameters; please check them.")
     return replace(
@@ -44,3 +50,14 @@ def read_config(
         quantization=published_quantization(config),
         assumed=tuple(dict.fromkeys(keys.assumed)),
     )
+
+
+def _read(keys: Config, task: str | None) -> ModelSpec:
+    if "components" in keys.stated or keys.model_type.endswith("Pipeline"):
+        return read_pipeline(keys)
+    reader = readers().get(keys.model_type)
+    if reader is None:
+        raise ModelError(f"{keys.where}: models of type “{keys.model_type}” cannot be read yet.")
+    if not any(keys.states(key) for key in SIZES):
+        raise keys.missing("hidden_size", "the width of the model")
+    return reader(keys, task)

@@ -139,7 +139,7 @@ def _vision(config: Config, width: int, kept: bool) -> Stack:
 
 
 def _audio(config: Config, width: int, kept: bool) -> Stack:
-    """Two convolutions over the spectrogram, then conformer layers: attention and convolution between two feed-forwards."""
+    """Two convolutions over the spectrogram, then conformers: attention and convolution between two feed-forwards."""
     hidden = config.size("hidden_size")
     first, second = config.sizes("subsampling_conv_channels", 2)
     # Two strides of 2 leave a quarter of the 128 mel bins, each with the channels of the second convolution.

@@ -18,7 +18,9 @@ def read(config: Config, task: str | None) -> ModelSpec:
     dense = feed_forward(config, _TRAITS)
     shared = DenseFeedForward(config.size("intermediate_size"))
     experts = config.size("num_local_experts")
-    mixture = MixtureOfExperts(experts, config.size("num_experts_per_tok", maximum=experts), shared.size, shared=shared)
+    mixture = MixtureOfExperts(
+        experts, config.size("num_experts_per_tok", maximum=experts), shared.size, shared=shared, transposed=True
+    )
     chunk = config.size("attention_chunk_size")
     seen = windows(config, count)
     if config.texts("layer_types") is None:

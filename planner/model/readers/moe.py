@@ -94,6 +94,7 @@ class Sparsity:
     router: LinearKind = "subclass"
     router_bias: bool = False
     sinks: bool = False
+    transposed: bool = False
     correction: bool = False
     """A trainable per-expert correction of the router's scores."""
 
@@ -139,6 +140,7 @@ SPARSE: dict[str, Sparsity] = {
         bias=True,
         router_bias=True,
         sinks=True,
+        transposed=True,
     ),
     "minimax_m2": Sparsity(
         Traits(qk_norm=True, qk_norm_scope="all"), experts="num_local_experts", size="intermediate_size"
@@ -171,6 +173,7 @@ def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
         shared_gate=sparsity.shared_gate,
         router=sparsity.router,
         router_bias=sparsity.router_bias,
+        transposed=sparsity.transposed,
         extra=(Tensor("e_score_correction_bias", (1, experts)),) if sparsity.correction else (),
     )
 

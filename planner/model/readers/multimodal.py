@@ -114,7 +114,7 @@ def _qwen(version: str) -> Pairing:
 
 
 PAIRINGS = {
-    "llava": Pairing("llama", "clip_vision_model", _two_layers, True, _patch_tokens),
+    "llava": Pairing("llama", "clip_vision_model", _two_layers, True, tokens=_patch_tokens),
     "llava_next": Pairing("llama", "clip_vision_model", _llava_next),
     "mistral3": Pairing("mistral", "pixtral", _mistral3),
     "paligemma": Pairing("gemma", "siglip_vision_model", _paligemma, tokens=_patch_tokens),

@@ -34,6 +34,9 @@ FAMILIES = (
     "llama4",
     "multimodal",
     "gemma4",
+    "diffusion.unet",
+    "diffusion.vae",
+    "diffusion.mmdit",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 

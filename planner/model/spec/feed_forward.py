@@ -44,6 +44,8 @@ class MixtureOfExperts:
     router: LinearKind = "subclass"
     router_bias: bool = False
     expert_kind: LinearKind = "subclass"
+    transposed: bool = False
+    """The experts are stored (experts, inputs, outputs), as gpt-oss and Llama 4 do."""
     dense: DenseFeedForward | None = None
     """A dense feed-forward that runs beside the experts with norms of its own in the layer (Gemma 4, Arctic)."""
     latent_size: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.model.spec import ChannelMix, DenseFeedForward, FeedForward, Linear, MixtureOfExperts
+from planner.model.spec import ChannelMix, DenseFeedForward, FeedForward, Linear, MixtureOfExperts, Shard
 from planner.model.weights.weight import Weight, expand, linear
 
 
@@ -33,11 +33,10 @@ def experts(mixture: MixtureOfExperts, hidden: int) -> Iterator[Weight]:
         yield from linear(Linear("fc2_latent_proj", width, hidden))
     rows = 2 * size if mixture.gated else size
     halves = ((size, size), (size, size)) if mixture.gated else ()
-    plain = mixture.expert_kind != "subclass"
     up = "gate_up_proj" if mixture.gated else "up_proj"
     tensors = [
-        Weight(up, (count, rows, width), "expert", "column", halves, plain),
-        Weight("down_proj", (count, width, size), "expert", "row", (), plain),
+        _expert(up, (count, rows, width), "column", halves, mixture),
+        _expert("down_proj", (count, width, size), "row", (), mixture),
     ]
     if mixture.bias:
         tensors.append(Weight(up, (count, rows), "expert", "column", halves))
@@ -52,6 +51,18 @@ def experts(mixture: MixtureOfExperts, hidden: int) -> Iterator[Weight]:
         yield from dense(mixture.dense, hidden)
     for part in mixture.extra:
         yield from expand(part)
+
+
+def _expert(
+    role: str,
+    shape: tuple[int, int, int],
+    shard: Shard,
+    segments: tuple[tuple[int, int], ...],
+    mixture: MixtureOfExperts,
+) -> Weight:
+    stored = (shape[0], shape[2], shape[1]) if mixture.transposed else shape
+    plain = mixture.expert_kind != "subclass"
+    return Weight(role, stored, "expert", shard, segments, mixture.transposed, plain)
 
 
 def channel_mix(mix: ChannelMix) -> Iterator[Weight]:

@@ -27,6 +27,8 @@ class Weight:
     shard: Shard = "replicated"
     segments: tuple[tuple[int, int], ...] = ()
     """(rows, indivisible units) of what is fused in the divided dimension; empty: every row may be cut."""
+    transposed: bool = False
+    """Inputs stand before outputs, though it is no `conv1d` (some experts)."""
     quantizable: bool = False
     """Whether transformers 5's 4-bit loader converts it (plain `nn.Linear` and `Conv1D`)."""
     block: WeightBlock = "other"
@@ -48,9 +50,9 @@ class Weight:
             return None
         if self.shard == "vocab":
             return 0
-        outputs, inputs = (1, 0) if self.kind == "conv1d" else (0, 1)
+        outputs, inputs = (1, 0) if self.kind == "conv1d" or self.transposed else (0, 1)
         axis = outputs if self.shard == "column" else inputs
-        return axis + 1 if self.kind == "expert" and len(self.shape) > axis + 1 else axis
+        return axis + 1 if self.kind == "expert" else axis
 
     def shard_elements(self, tensor_parallel: int) -> int:
         """Elements on the fullest of `tensor_parallel` ranks; a unit such as a KV head is never cut, but repeated."""
