@@ -35,14 +35,10 @@ def layouts(spec: ModelSpec, gpus: int) -> Iterator[Parallelism]:
 
 
 def _divides_heads(spec: ModelSpec, tensor: int) -> bool:
-    return all(
-        group.mixer.heads % tensor == 0 for group in spec.stack.groups if isinstance(group.mixer, Attention)
-    )
+    return all(group.mixer.heads % tensor == 0 for group in spec.stack.groups if isinstance(group.mixer, Attention))
 
 
-def _process_bytes(
-    phase: TrainingStep, spec: ModelSpec, layout: Parallelism, gpu: ChosenGpu, context: Context
-) -> int:
+def _process_bytes(phase: TrainingStep, spec: ModelSpec, layout: Parallelism, gpu: ChosenGpu, context: Context) -> int:
     """The high end of the band around the process's bytes."""
     allocated = int(plan_step(phase.model_copy(update={"parallelism": layout}), spec).peak_bytes())
     slack = allocator_term(allocated, (), expandable_segments=phase.expandable_segments)

@@ -69,7 +69,7 @@ class PhasePlan:
     host_ram: Mapping[str, int] = field(default_factory=dict)
     storage: Mapping[str, int] = field(default_factory=dict)
     host_terms: tuple[Term, ...] = ()
-    """Terms behind `host_ram` and `storage`; `component` is `overhead`, `alive` is `("host_ram",)` or `("storage",)`."""
+    """Terms behind `host_ram` and `storage`: of the component `overhead`, alive in `host_ram` or in `storage`."""
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further JSON members of the phase: `kv`, `engine_budget`, `buffers` for serving."""
@@ -166,4 +166,4 @@ def _term_json(item: Term) -> dict[str, Any]:
     }
 
 
-__all__ = ["PHASES", "Factor", "Moment", "ModelSummary", "Peak", "PhaseName", "PhasePlan", "Plan", "Term", "Verdict"]
+__all__ = ["PHASES", "Factor", "ModelSummary", "Moment", "Peak", "PhaseName", "PhasePlan", "Plan", "Term", "Verdict"]

@@ -5,12 +5,12 @@ The number on the chart, the formula in the *Why?* panel and the row of a report
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-Number: TypeAlias = int | float | NDArray[np.int64] | NDArray[np.float64]
+Number: TypeAlias = int | float | NDArray[Any]
 """A plain number, or an array over the points of a sweep; formulas take either."""
 
 Component = Literal[

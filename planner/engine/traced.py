@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.engine.activations.lower import Lowered
 from planner.engine.activations.trace import Trace, trace
 from planner.engine.plan import Moment
-from planner.engine.term import COMPONENTS, Component, Factor, Number, Term
+from planner.engine.term import COMPONENTS, Component, Number, Term
 
 LARGEST_EXACT = 2**62
 

@@ -8,7 +8,7 @@ from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import LLAMA, LayerWeights, layer_dims, linear, rms_norm, rotate
 from planner.engine.activations.ops import Needs, Saved
-from planner.engine.activations.recipe import LayerShape
+from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
 TORCH_SDPA = "torch 2.13, native/transformers/attention.cpp"
@@ -28,8 +28,8 @@ def self_attention(
     with t.module("self_attn", f"{LLAMA}: LlamaAttention.forward"):
         half = layer_dims(shape, "half head dim")
         linears = weights.linears
-        query = _heads(t, weights, linears, "q", hidden_states)
-        key = _heads(t, weights, linears, "k", hidden_states)
+        query = _heads(t, weights, "q", hidden_states)
+        key = _heads(t, weights, "k", hidden_states)
         value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
         query, key = rotate(t, query, key, cos, sin, half)
         if cache is not None:
@@ -38,8 +38,8 @@ def self_attention(
         return linear(t, linears["o_proj"], ops.view(t, output))
 
 
-def _heads(t: Tape, weights: LayerWeights, linears, name: str, hidden_states: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
-    projected = linear(t, linears[f"{name}_proj"], hidden_states)
+def _heads(t: Tape, weights: LayerWeights, name: str, hidden_states: Tensor) -> Tensor:
+    projected = linear(t, weights.linears[f"{name}_proj"], hidden_states)
     if name in weights.norms:
         projected = rms_norm(t, weights.norms[name], projected, f"{name}_norm")
     return ops.view(t, projected)
@@ -50,8 +50,9 @@ def attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
     if shape.kernel == "eager":
         return _eager(t, shape, query, key, value, mask)
     if t.autocast:
-        query, key, value = (ops.to(t, x, t.autocast, f"{n} cast by autocast") for x, n in
-                             ((query, "q"), (key, "k"), (value, "v")))
+        query, key, value = (
+            ops.to(t, x, t.autocast, f"{n} cast by autocast") for x, n in ((query, "q"), (key, "k"), (value, "v"))
+        )
     if shape.kernel == "math":
         return _math(t, shape, query, key, value)
     if shape.masked and shape.grouped_queries:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
-from planner.engine.activations.recipe import LayerShape, Recipe
+from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
 LLAMA = "transformers 5.24, models/llama/modeling_llama.py"
@@ -35,6 +36,21 @@ class LayerWeights:
 
     linears: dict[str, Linear]
     norms: dict[str, Tensor] = field(default_factory=dict)
+
+
+def slots_of(kind: int, copies: int) -> tuple[str, ...]:
+    """Names of the recorded layers of one kind; only `middle` stands for several."""
+    return tuple(f"{kind}/{name}" for name in ("first", "middle", "last")[:copies])
+
+
+def token_ids(t: Tape, name: str) -> Tensor:
+    """A batch of token ids or labels."""
+    return t.new(("batch", "sequence"), "int64", name)
+
+
+def linear_weights(layer: Linear) -> list[Tensor]:
+    """Weight, bias and adapters of a linear layer."""
+    return [layer.weight, *([layer.bias] if layer.bias is not None else []), *(layer.adapter or ())]
 
 
 def layer_dims(shape: LayerShape, name: str) -> str:

@@ -74,7 +74,7 @@ def checkpoint(t: Tape, region: Region, x: Tensor) -> Tensor:
 
 
 def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
-    """`checkpoint(use_reentrant=True)`: forward without a graph; backward makes the whole region again, and its graph."""
+    """`checkpoint(use_reentrant=True)`: forward without a graph; backward runs the region again to make one."""
     with t.no_grad():
         out = region(x)
 
@@ -93,3 +93,10 @@ def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
 
     record(t, "checkpoint", [x], [out], backward, [x])
     return out
+
+
+def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
+    """The region run plainly (`none`), or checkpointed with or without reentrance."""
+    if how == "none":
+        return region(x)
+    return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)

@@ -112,3 +112,24 @@ def _chunk_by_chunk(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -
     t.tick("loss backward, chunk by chunk")
     del chunk
     return [whole]
+
+
+def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor) -> Tensor:
+    """The output projection, over all positions or the last one only."""
+    if recipe.logits == "last":
+        hidden_states = ops.view(t, hidden_states, "batch", 1, "hidden")
+    return linear(t, head, hidden_states)
+
+
+def causal_loss(
+    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Head and loss of a language model; the logits too, where they are all made."""
+    if recipe.loss == "fused_linear":
+        return fused_linear_loss(t, head, hidden_states), None
+    if recipe.loss == "chunked":
+        return chunked_loss(t, head, hidden_states), None
+    logits = head_logits(t, recipe, head, hidden_states)
+    if recipe.loss == "fused_cross_entropy":
+        return fused_cross_entropy(t, logits), logits
+    return loss_forward(t, recipe, logits, labels), logits

@@ -6,7 +6,7 @@ the `_backward` functions follow temporary by temporary.
 
 from collections.abc import Sequence
 
-from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.autograd import Backward, Gradients, record
 from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
 
 Saved = Sequence[Tensor]
@@ -122,7 +122,7 @@ def mean(t: Tape, x: Tensor) -> Tensor:
     return out
 
 
-def _spread(dims: Dims):  # type: ignore[no-untyped-def]
+def _spread(dims: Dims) -> Backward:
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
         return [_make(t, dims, _only(gradients).dtype, "gradient of mean")]
 
@@ -180,8 +180,7 @@ def cat_halves(t: Tape, x: Tensor, half: Dim) -> Tensor:
     """`rotate_half`: `cat((-x[d/2:], x[:d/2]))`. Backward gives zeros of the whole for each slice."""
     first = _slice(t, x, half)
     second = _slice(t, x, half)
-    out = _cat(t, elementwise(t, second, "negative half"), first, x.dims)
-    return out
+    return _cat(t, elementwise(t, second, "negative half"), first, x.dims)
 
 
 def _slice(t: Tape, x: Tensor, half: Dim) -> Tensor:
@@ -190,7 +189,7 @@ def _slice(t: Tape, x: Tensor, half: Dim) -> Tensor:
     return out
 
 
-def _slice_backward(dims: Dims):  # type: ignore[no-untyped-def]
+def _slice_backward(dims: Dims) -> Backward:
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
         return [_make(t, dims, _only(gradients).dtype, "gradient of slice")]
 
@@ -217,7 +216,7 @@ def matmul(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
     return out
 
 
-def _matmul_backward(a_dims: Dims, b_dims: Dims):  # type: ignore[no-untyped-def]
+def _matmul_backward(a_dims: Dims, b_dims: Dims) -> Backward:
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
         gradient = _only(gradients)
         first = _make(t, a_dims, gradient.dtype, "gradient of input") if needs[0] else None
@@ -234,7 +233,7 @@ def embedding(t: Tape, weight: Tensor, dims: Dims, indices: Tensor) -> Tensor:
     return out
 
 
-def _table_backward(dims: Dims):  # type: ignore[no-untyped-def]
+def _table_backward(dims: Dims) -> Backward:
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
         return [_make(t, dims, _only(gradients).dtype, "gradient of table")]
 

@@ -3,32 +3,15 @@
 Everything here is hashable and holds no size, so one recording serves every workload of its kind.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from planner.engine.activations.tape import Tape, Tensor
 
 Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "none"]
 Kernel = Literal["eager", "flash", "efficient", "math"]
-
-
-@dataclass(frozen=True, slots=True)
-class LayerShape:
-    """One kind of layer: which operators it has."""
-
-    name: str
-    """Prefix of its dimensions where a model has several kinds of layer; empty for the first."""
-    copies: int
-    """How many are recorded: all of them up to three; with more, the middle one stands for the rest."""
-    grouped_queries: bool
-    kernel: Kernel
-    masked: bool
-    """An attention mask tensor is passed to the kernel."""
-    qkv_bias: bool
-    output_bias: bool
-    qk_norm: bool
-    attention_dropout: bool
-    gated: bool
-    activation: str
-    mlp_bias: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +23,40 @@ class LoraRecipe:
     dtype: str
 
 
+class Body(Protocol):
+    """The structure of a model: a frozen, hashable value without sizes that can lay out its weights on a tape."""
+
+    def build(self, t: "Tape", recipe: "Recipe") -> "Model": ...
+
+
+class Model(Protocol):
+    """The weights of a recorded model, and its forward pass.
+
+    Both runs return what the caller goes on holding. Everything else must have died when they return.
+    """
+
+    def inputs(self, t: "Tape") -> "dict[str, Tensor]":
+        """The batch, which the trainer's loop holds all through the step."""
+        ...
+
+    def train(self, t: "Tape", inputs: "dict[str, Tensor]") -> "tuple[Tensor, object]":
+        """Forward pass with its loss: the loss, and the outputs that are kept where the recipe keeps them."""
+        ...
+
+    def infer(self, t: "Tape", inputs: "dict[str, Tensor]") -> object:
+        """Forward pass without gradients: the outputs."""
+        ...
+
+    def weights(self) -> "Iterable[tuple[str, str, Tensor]]":
+        """(slot, name, weight) of every weight that may be trained."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """One recorded step."""
 
-    layers: tuple[LayerShape, ...]
-    tied_embeddings: bool
+    body: Body
     weight_dtype: str
     autocast: str | None
     checkpointing: Literal["none", "reentrant", "non-reentrant"]
@@ -57,7 +68,8 @@ class Recipe:
     gradient_dtype: str
     lora: LoraRecipe | None
     quantized_base: bool
-    mask: bool
+    passes_mask: bool
+    """The batch holds an attention mask."""
     use_cache: bool
     cache_filled: bool
     """A decoding step: the cache already holds the context."""

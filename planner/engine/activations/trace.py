@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from planner.engine.activations.extent import Segments, copies_alive
 from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.setting import RECORDED
 from planner.engine.activations.step import record_step
 from planner.engine.activations.tape import Dims, Record, Tape
 from planner.engine.term import Component, Factor, Number, Term
 
 Symbols = Mapping[str, Factor]
 """The value of every named dimension."""
-
-RECORDED = 3
-"""Layers of a kind that are recorded where there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,9 @@ def _count_factor(count: tuple[int, int], layers: Number) -> tuple[Factor, ...]:
     if per_layer:
         number = recorded + per_layer * (layers - RECORDED)
         name = "layers" if per_layer == 1 else "tensors in all layers"
-        return (Factor(name, number, "" if (recorded, per_layer) == (RECORDED, 1) else f"of {layers}, those that hold it"),)
+        return (
+            Factor(name, number, "" if (recorded, per_layer) == (RECORDED, 1) else f"of {layers}, those that hold it"),
+        )
     return () if recorded == 1 else (Factor("tensors", recorded),)
 
 

@@ -24,9 +24,7 @@ def plan_forward(
     parallelism = phase.parallelism
     lowered = lower(
         spec,
-        Loads(
-            batch=batch, sequence=sequence, tensor_parallel=parallelism.tensor, pipeline=parallelism.pipeline
-        ),
+        Loads(batch=batch, sequence=sequence, tensor_parallel=parallelism.tensor, pipeline=parallelism.pipeline),
         precision=phase.precision,
         attention=phase.attention_implementation,
         mask=phase.attention_mask,

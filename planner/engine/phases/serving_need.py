@@ -41,9 +41,7 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
         components={**top.components, "overhead": overhead},
         moments=moments,
         tell=lambda: terms,
-        verdicts={
-            gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus
-        },
+        verdicts={gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus},
         host_ram=by_name(around.host_terms),
         storage=by_name(around.storage_terms),
         host_terms=(*around.host_terms, *around.storage_terms),

@@ -73,7 +73,9 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=_gradients_from_start(phase),
         gradient_dtype="fp32" if has_master_weights(phase.precision) else None,
-        lora=lora_recipe(spec, tuned.lora.target_modules, dropout=tuned.lora.dropout > 0, dtype=tuned.lora.adapter_dtype)
+        lora=lora_recipe(
+            spec, tuned.lora.target_modules, dropout=tuned.lora.dropout > 0, dtype=tuned.lora.adapter_dtype
+        )
         if tuned
         else None,
         quantized_base=tuned is not None and tuned.frozen_format is not None,

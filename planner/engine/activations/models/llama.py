@@ -1,0 +1,267 @@
+"""A decoder-only language model of transformers: embedding, layers, final norm and head."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.engine.activations import ops
+from planner.engine.activations.attention import Cache, self_attention
+from planner.engine.activations.blocks import (
+    LLAMA,
+    LayerWeights,
+    Linear,
+    layer_dims,
+    linear_weights,
+    make_layer,
+    make_linear,
+    mlp,
+    rms_norm,
+    rotary_tables,
+    slots_of,
+    token_ids,
+)
+from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.kernels import kernel
+from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
+from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.setting import RECORDED, Found, Setting, divided
+from planner.engine.activations.shape import LayerShape
+from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.term import Factor
+from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec
+
+
+@dataclass(slots=True)
+class RecordedLayer:
+    """One layer of the recording and the slot it stands for."""
+
+    slot: str
+    shape: LayerShape
+    weights: LayerWeights
+    cache: Cache | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderBody:
+    """A stack of decoder layers between an embedding and a head."""
+
+    layers: tuple[LayerShape, ...]
+    tied_embeddings: bool
+
+    @property
+    def masked(self) -> bool:
+        return any(shape.masked for shape in self.layers)
+
+    def build(self, t: Tape, recipe: Recipe) -> "Decoder":
+        full = recipe.lora is None
+        embedding = t.parameter(("table rows", "hidden"), recipe.weight_dtype, trainable=full)
+        head = make_linear(t, recipe, "lm_head", ("hidden",), ("vocabulary",), False, rows=("table rows",))
+        if self.tied_embeddings:
+            head.weight = embedding
+        layers = [
+            RecordedLayer(slot, shape, make_layer(t, recipe, shape), _cache(t, recipe, shape, slot))
+            for index, shape in enumerate(self.layers)
+            for slot in slots_of(index, shape.copies)
+        ]
+        norm = t.parameter(("hidden",), recipe.weight_dtype, trainable=full)
+        return Decoder(self, recipe, embedding, layers, norm, head)
+
+
+@dataclass(slots=True)
+class Decoder:
+    """The weights of the recorded model."""
+
+    body: DecoderBody
+    recipe: Recipe
+    embedding: Tensor
+    layers: list[RecordedLayer]
+    norm: Tensor
+    head: Linear
+
+    def inputs(self, t: Tape) -> dict[str, Tensor]:
+        held = {"ids": token_ids(t, "input ids")}
+        if self.recipe.cache_filled:
+            held["context"] = t.new(("batch", "context"), "int64", "ids of the context")
+        if self.recipe.passes_mask:
+            held["mask"] = token_ids(t, "attention mask of the batch")
+        if self.recipe.loss != "none":
+            held["labels"] = token_ids(t, "labels")
+        return held
+
+    def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
+        ids, labels = inputs["ids"], inputs["labels"]
+        loss, logits = causal_loss(t, self.recipe, self.head, run_model(t, self, ids), labels)
+        kept = (logits, [layer.cache for layer in self.layers]) if self.recipe.keeps_outputs else None
+        for layer in self.layers:
+            layer.cache = None
+        return loss, kept
+
+    def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
+        labels = inputs.get("labels")
+        hidden_states = run_model(t, self, inputs["ids"])
+        logits = head_logits(t, self.recipe, self.head, hidden_states)
+        loss = loss_forward(t, self.recipe, logits, labels) if labels is not None else None
+        return hidden_states, logits, loss
+
+    def weights(self) -> Iterable[tuple[str, str, Tensor]]:
+        yield from (("", "embed_tokens", self.embedding), ("", "norm", self.norm))
+        yield from (("", self.head.role, weight) for weight in linear_weights(self.head))
+        for layer in self.layers:
+            for role, each in layer.weights.linears.items():
+                yield from ((layer.slot, role, weight) for weight in linear_weights(each))
+            yield from ((layer.slot, f"{name} norm", weight) for name, weight in layer.weights.norms.items())
+
+
+def _cache(t: Tape, recipe: Recipe, shape: LayerShape, slot: str) -> Cache | None:
+    if not recipe.use_cache:
+        return None
+    if not recipe.cache_filled:
+        return Cache(None)
+    dims = ("batch", "context", layer_dims(shape, "kv heads"), layer_dims(shape, "head dim"))
+    with t.layer(slot):
+        dtype = t.autocast or recipe.weight_dtype
+        return Cache((t.new(dims, dtype, "cached keys", "kv cache"), t.new(dims, dtype, "cached values", "kv cache")))
+
+
+def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
+    """`LlamaModel.forward`: the hidden states after the final norm."""
+    recipe = model.recipe
+    with t.module("model", f"{LLAMA}: LlamaModel.forward"):
+        inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+        if recipe.lora is not None and recipe.checkpointing == "reentrant":
+            # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
+            inputs_embeds = t.leaf(inputs_embeds)
+        positions = t.new((1, "sequence"), "int64", "position ids")
+        t.tick("position ids")
+        mask = _mask(t, model.body, inputs_embeds)
+        first = model.layers[0].shape
+        cos, sin = rotary_tables(t, layer_dims(first, "head dim"), inputs_embeds.dtype)
+        hidden_states = inputs_embeds
+        for layer in model.layers:
+            with t.layer(layer.slot), t.module("layer", f"{LLAMA}: LlamaDecoderLayer.forward"):
+                hidden_states = _run_layer(t, recipe, layer, hidden_states, cos, sin, mask)
+        result = rms_norm(t, model.norm, hidden_states, "norm")
+        del positions, inputs_embeds
+        return result
+
+
+def _mask(t: Tape, body: DecoderBody, hidden_states: Tensor) -> Tensor | None:
+    if not body.masked:
+        return None
+    kernel = body.layers[0].kernel
+    dims = ("batch", 1, "sequence", "sequence")
+    with t.module("mask", "transformers 5.24, masking_utils.py"), t.no_grad():
+        boolean = t.new(dims, "bool", "boolean mask")
+        t.tick("boolean mask")
+        if kernel != "eager":
+            return boolean
+        bias = t.new(dims, hidden_states.dtype, "attention mask")
+        t.tick("attention mask")
+        return bias
+
+
+def _run_layer(
+    t: Tape, recipe: Recipe, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
+        return decoder_layer(t, layer, x, cos, sin, mask)
+
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+
+
+def decoder_layer(
+    t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    """`LlamaDecoderLayer.forward`."""
+    norms = layer.weights.norms
+    residual = hidden_states
+    hidden_states = rms_norm(t, norms["input"], hidden_states, "input_layernorm")
+    hidden_states = self_attention(t, layer.shape, layer.weights, hidden_states, cos, sin, mask, layer.cache)
+    hidden_states = ops.add(t, residual, hidden_states, "residual sum")
+    residual = hidden_states
+    hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
+    hidden_states = mlp(t, layer.shape, layer.weights, hidden_states)
+    return ops.add(t, residual, hidden_states, "residual sum")
+
+
+def find(spec: ModelSpec, setting: Setting) -> Found | None:
+    """The body of a Llama-shaped model: RMSNorm before each half, rotary attention, a dense feed-forward."""
+    exact = len(spec.stacks) == 1 and all(_is_told_exactly(group) for group in spec.stack.groups)
+    return approximate(spec, setting) if exact else None
+
+
+def approximate(spec: ModelSpec, setting: Setting) -> Found:
+    """Any model as if its layers were Llama-shaped, with the heads and the width they have."""
+    groups = spec.stack.groups
+    shapes = tuple(_shape(index, group, setting) for index, group in enumerate(groups))
+    symbols: list[Factor] = []
+    for shape, group in zip(shapes, groups, strict=True):
+        mixer, feed_forward = attention_of(group), feed_forward_of(group)
+        symbols += [
+            divided(f"{shape.name}heads", mixer.heads, setting.tensor_parallel),
+            divided(f"{shape.name}kv heads", mixer.kv_heads, setting.tensor_parallel),
+            Factor(f"{shape.name}head dim", mixer.head_dim),
+            Factor(f"{shape.name}half head dim", mixer.head_dim // 2),
+            divided(f"{shape.name}ffn", feed_forward.size, setting.tensor_parallel),
+        ]
+    tied = spec.head is not None and spec.head.tied
+    layers = {str(index): group.count for index, group in enumerate(groups)}
+    return Found(DecoderBody(shapes, tied), tuple(symbols), layers)
+
+
+def _shape(index: int, group: LayerGroup, setting: Setting) -> LayerShape:
+    mixer, feed_forward = attention_of(group), feed_forward_of(group)
+    grouped = mixer.kv_heads != mixer.heads
+    masked = setting.masks(mixer.window)
+    return LayerShape(
+        name=f"kind {index + 1} " if index else "",
+        copies=min(group.count, RECORDED),
+        grouped_queries=grouped,
+        kernel=kernel(
+            setting.attention,
+            setting.compute_dtype,
+            masked=masked,
+            grouped_queries=grouped,
+            single_kv_head=mixer.kv_heads == 1,
+            head_dim=mixer.head_dim,
+        ),
+        masked=masked,
+        qkv_bias=mixer.qkv_bias,
+        output_bias=mixer.output_bias,
+        qk_norm=mixer.qk_norm is not None,
+        attention_dropout=mixer.dropout > 0,
+        gated=feed_forward.gated,
+        activation=feed_forward.activation,
+        mlp_bias=feed_forward.bias,
+    )
+
+
+def attention_of(group: LayerGroup) -> Attention:
+    """The group's attention; a mixer of another kind is taken as attention of the layer's width."""
+    mixer = group.mixer
+    if isinstance(mixer, Attention):
+        return mixer
+    heads = getattr(mixer, "heads", 1)
+    return Attention(heads=heads, kv_heads=heads, head_dim=getattr(mixer, "head_dim", 128))
+
+
+def feed_forward_of(group: LayerGroup) -> DenseFeedForward:
+    """The group's dense feed-forward; experts are taken as one of the size that a token visits."""
+    feed_forward = group.feed_forward
+    if isinstance(feed_forward, DenseFeedForward):
+        return feed_forward
+    size = getattr(feed_forward, "size", 1) * getattr(feed_forward, "experts_per_token", 1)
+    shared = getattr(feed_forward, "shared", None)
+    return DenseFeedForward(size + (shared.size if shared is not None else 0))
+
+
+def _is_told_exactly(group: LayerGroup) -> bool:
+    mixer, feed_forward = group.mixer, group.feed_forward
+    return (
+        isinstance(mixer, Attention)
+        and isinstance(feed_forward, DenseFeedForward)
+        and group.norm.kind == "rmsnorm"
+        and group.arrangement == "pre"
+        and not (mixer.fused or mixer.gated or mixer.sinks or feed_forward.fused)
+        and mixer.rotary_share == 1.0
+        and group.cross_attention is None
+    )

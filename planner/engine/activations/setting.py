@@ -1,0 +1,47 @@
+"""What a model family is told of the workload, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from planner.engine.activations.recipe import Body
+from planner.engine.term import Factor
+
+RECORDED = 3
+"""Layers of a kind that are recorded where there are more; further ones repeat the middle one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How the step is run, as far as it decides which tensors there are."""
+
+    attention: str
+    compute_dtype: str
+    needs_mask: bool
+    """An attention mask tensor exists: one was passed with padding, or the framework builds one."""
+    training: bool
+    longest_sequence: int
+    tensor_parallel: int
+
+    def masks(self, window: int | None) -> bool:
+        """Whether a layer's attention is given a mask tensor: always in eager mode, never in FlashAttention 2.
+
+        SDPA needs one for padding, and where a sequence is longer than the layer's window.
+        """
+        if self.attention != "sdpa":
+            return self.attention == "eager"
+        return self.needs_mask or (window is not None and self.longest_sequence > window)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A body with the sizes of its dimensions, and how many layers there are of each of its kinds."""
+
+    body: Body
+    symbols: tuple[Factor, ...]
+    layers: Mapping[str, int]
+
+
+def divided(name: str, whole: int, parts: int) -> Factor:
+    """A dimension as one of `parts` tensor-parallel GPUs holds it."""
+    return Factor(name, whole) if parts == 1 else Factor(name, ceil(whole / parts), f"{whole} / {parts} GPUs")
