@@ -1,11 +1,6 @@
-"""Every model that Hugging Face's own classes were built for must be counted exactly.
-
-`tests/data/parameters.json`: the models' configurations with counts taken from the model objects that transformers 5.23
-and diffusers 0.42 build on torch's meta device.
-"""
+"""Every model that Hugging Face's own classes were built for must be counted exactly."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +13,9 @@ from planner.model.counts import (
     linear_4bit_parameters,
     parameters,
 )
+from planner.resources import resource
 
-CASES = json.loads((Path(__file__).parents[1] / "data" / "parameters.json").read_text(encoding="utf-8"))["cases"]
+CASES = json.loads(resource("evidence", "parameters.json").read_text(encoding="utf-8"))["cases"]
 COUNTS = {
     "model.parameters": parameters,
     "model.embedding_parameters": embedding_parameters,
@@ -35,3 +31,8 @@ def test_every_count_equals_that_of_the_real_model(case: dict[str, Any]) -> None
     spec = read_config(model["config"], model["task"])
     counted = {expected["path"]: COUNTS[expected["path"]](spec) for expected in case["expect"]}
     assert counted == {expected["path"]: expected["value"] for expected in case["expect"]}
+    assert spec.approximate is None
+
+
+def test_the_corpus_holds_all_114_models() -> None:
+    assert len(CASES) == 114

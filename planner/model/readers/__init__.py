@@ -9,6 +9,7 @@ from planner.model.counts import parameters
 from planner.model.readers.config import Config
 from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
+from planner.model.readers.generic import read_generic
 from planner.model.readers.registry import readers
 from planner.model.spec import ModelSpec
 
@@ -22,6 +23,8 @@ SIZES = (
     "n_embed",
     "num_layers",
     "block_out_channels",
+    "embed_dim",
+    "kv_channels",
 )
 """A file that states none of these describes no model; transformers would silently take all defaults."""
 MOST_PARAMETERS = 10**15
@@ -57,7 +60,7 @@ def _read(keys: Config, task: str | None) -> ModelSpec:
         return read_pipeline(keys)
     reader = readers().get(keys.model_type)
     if reader is None:
-        raise ModelError(f"{keys.where}: models of type “{keys.model_type}” cannot be read yet.")
+        return read_generic(keys, task)
     if not any(keys.states(key) for key in SIZES):
         raise keys.missing("hidden_size", "the width of the model")
     return reader(keys, task)

@@ -34,6 +34,7 @@ FAMILIES = (
     "llama4",
     "multimodal",
     "gemma4",
+    "remote",
     "diffusion.unet",
     "diffusion.vae",
     "diffusion.mmdit",
