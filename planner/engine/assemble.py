@@ -38,7 +38,7 @@ class Need:
     storage_terms: tuple[Term, ...] = ()
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    find_gpus: Callable[[ChosenGpu], int | None] = lambda gpu: None
+    find_gpus: Callable[[ChosenGpu], int | None] = lambda _gpu: None
 
 
 def assemble(need: Need, context: Context) -> PhasePlan:
@@ -82,7 +82,7 @@ def _verdict(peak: Peak, gpu: ChosenGpu, context: Context, need: Need) -> Verdic
 def no_vram(context: Context, moment: str, need: Need) -> PhasePlan:
     """A phase that runs without a GPU: everything fits."""
     nothing: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
-    held = {name: 0 for name in COMPONENTS if name != "overhead"}
+    held: dict[Component, int] = {name: 0 for name in COMPONENTS if name != "overhead"}
     return PhasePlan(
         peak=Peak(moment, 0, 0, 0, 0, 0),
         components=nothing,

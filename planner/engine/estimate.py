@@ -1,6 +1,7 @@
 """One scenario, one pure function: what every planned phase needs."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.catalog import Catalog
@@ -23,9 +24,24 @@ from planner.model import counts, resolve_model
 from planner.model.spec import ModelSpec
 from planner.scenario import Scenario
 from planner.scenario.hardware import Hardware
+from planner.scenario.parallelism import Parallelism
 from planner.scenario.phases import Design, Evaluation, Preprocessing
 from planner.scenario.serving import Serving
 from planner.scenario.step import TrainingStep
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a phase is planned with, beside its own fields."""
+
+    name: PhaseName
+    spec: ModelSpec
+    context: Context
+    hardware: Hardware
+
+    def case_class(self, parallelism: Parallelism, profile: str, settled: SettledPhase) -> str:
+        rough = self.spec.approximate is not None or bool(settled.phase.lowered.approximations)
+        return case_class(self.name, ranks=parallelism.ranks, profile=profile, approximate=rough)
 
 
 def estimate(scenario: Scenario, catalog: Catalog) -> Plan:
@@ -39,7 +55,7 @@ def estimate(scenario: Scenario, catalog: Catalog) -> Plan:
     for name in PHASES:
         phase = getattr(scenario.phases, name)
         if phase is not None:
-            phases[name] = PLANNERS[name](name, phase, spec, context, scenario.hardware)
+            phases[name] = PLANNERS[name](Job(name, spec, context, scenario.hardware), phase)
     return Plan(scenario.name, summarize(spec), phases)
 
 
@@ -64,16 +80,16 @@ def summarize(spec: ModelSpec) -> ModelSummary:
     )
 
 
-def _step(name: PhaseName, phase: TrainingStep, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
-    settled = plan_step(phase, spec).settle()
+def _step(job: Job, phase: TrainingStep) -> PhasePlan:
+    settled = plan_step(phase, job.spec).settle()
     offloads = phase.offload.activations != "none"
     around = training_surroundings(
-        phase, spec, hardware, saved_activation_bytes=settled.layer_activation_bytes() if offloads else 0
+        phase, job.spec, job.hardware, saved_activation_bytes=settled.layer_activation_bytes() if offloads else 0
     )
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
-        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         training=True,
         expandable_segments=phase.expandable_segments,
@@ -81,44 +97,44 @@ def _step(name: PhaseName, phase: TrainingStep, spec: ModelSpec, context: Contex
         host_terms=around.host_terms,
         storage_terms=around.storage_terms,
         warnings=(*settled.phase.lowered.approximations, *_not_counted(phase)),
-        find_gpus=lambda gpu: training_gpus_needed(phase, spec, gpu, context),
+        find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
-    return assemble(need, context)
-
-
-def _class(name: PhaseName, ranks: int, profile: str, settled: SettledPhase, spec: ModelSpec) -> str:
-    rough = spec.approximate is not None or bool(settled.phase.lowered.approximations)
-    return case_class(name, ranks=ranks, profile=profile, approximate=rough)
+    return assemble(need, job.context)
 
 
 def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
     """What was asked for and is not told apart by the engine yet."""
+    profile = phase.activation_profile
     found = {
         "Selective checkpointing is counted as none.": phase.activation_checkpointing == "selective",
         "fp8 training is counted as bf16.": phase.precision == "fp8",
         "torch.compile is not counted: it usually needs less.": phase.compile,
-        f"The profile {phase.activation_profile} is counted as hf-transformers.": phase.activation_profile
-        != "hf-transformers",
-        "Updating in backward is not counted: gradients are planned as if they all stayed.": phase.optimizer_in_backward,
+        f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers",
+        "Updating in backward is not counted: all gradients are planned to stay.": phase.optimizer_in_backward,
         "Offloaded activations are counted as if they stayed on the GPU.": phase.offload.activations != "none",
     }
     return tuple(text for text, applies in found.items() if applies)
 
 
-def _design(name: PhaseName, phase: Design, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
-    around = design_surroundings(phase, spec, hardware)
+def _design(job: Job, phase: Design) -> PhasePlan:
+    around = design_surroundings(phase, job.spec, job.hardware)
     if phase.smoke_test == "construct":
-        return no_vram(context, "construct", Need({}, tuple, "inference", host_terms=around.host_terms))
+        return no_vram(job.context, "construct", Need({}, tuple, "inference", host_terms=around.host_terms))
     if phase.smoke_test == "forward":
         settled = plan_forward(
-            phase, spec, batch=phase.micro_batch_size, sequence=phase.sequence_length, logits="all", computes_loss=True
+            phase,
+            job.spec,
+            batch=phase.micro_batch_size,
+            sequence=phase.sequence_length,
+            logits="all",
+            computes_loss=True,
         ).settle()
     else:
-        settled = plan_step(_trial(phase), spec).settle()
+        settled = plan_step(_trial(phase), job.spec).settle()
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
-        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         training=True,
         layer_activation_bytes=settled.layer_activation_bytes,
@@ -126,7 +142,7 @@ def _design(name: PhaseName, phase: Design, spec: ModelSpec, context: Context, h
         storage_terms=around.storage_terms,
         warnings=settled.phase.lowered.approximations,
     )
-    return assemble(need, context)
+    return assemble(need, job.context)
 
 
 @lru_cache(maxsize=64)
@@ -136,38 +152,36 @@ def _trial(phase: Design) -> TrainingStep:
     return TrainingStep(**shared, optimizer="sgd")
 
 
-def _evaluation(name: PhaseName, phase: Evaluation, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
+def _evaluation(job: Job, phase: Evaluation) -> PhasePlan:
     settled = plan_forward(
         phase,
-        spec,
+        job.spec,
         batch=phase.batch_size,
         sequence=phase.sequence_length,
         logits=phase.logits,
         computes_loss=phase.computes_loss,
     ).settle()
-    around = evaluation_surroundings(phase, spec, hardware)
+    around = evaluation_surroundings(phase, job.spec, job.hardware)
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
-        case_class=_class(name, phase.parallelism.ranks, phase.activation_profile, settled, spec),
+        case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         host_terms=around.host_terms,
         storage_terms=around.storage_terms,
         warnings=settled.phase.lowered.approximations,
     )
-    return assemble(need, context)
+    return assemble(need, job.context)
 
 
-def _preprocessing(
-    name: PhaseName, phase: Preprocessing, spec: ModelSpec, context: Context, hardware: Hardware
-) -> PhasePlan:
+def _preprocessing(job: Job, phase: Preprocessing) -> PhasePlan:
     planned = plan_preprocessing(phase)
-    need = Need({}, tuple, name, host_terms=planned.host_terms, storage_terms=planned.storage_terms)
-    return no_vram(context, "process", need)
+    need = Need({}, tuple, job.name, host_terms=planned.host_terms, storage_terms=planned.storage_terms)
+    return no_vram(job.context, "process", need)
 
 
-def _serving(name: PhaseName, phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
-    return serving_phase(phase, spec, context, hardware)
+def _serving(job: Job, phase: Serving) -> PhasePlan:
+    return serving_phase(phase, job.spec, job.context, job.hardware)
 
 
 PLANNERS: Mapping[PhaseName, Callable[..., PhasePlan]] = {

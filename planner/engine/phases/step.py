@@ -1,10 +1,11 @@
 """Training and fine-tuning: the recording of one step, beside the states that stand through it."""
 
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
 from planner.engine.activations.lower import Loads, Lowered, lora_recipe, lower
+from planner.engine.activations.recipe import Loss
 from planner.engine.activations.tape import BYTES
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, standing
 from planner.engine.rounding import ceil_div, smaller
@@ -68,7 +69,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         version=phase.framework_version,
         training=True,
         checkpointing=("reentrant" if phase.checkpointing_reentrant else "non-reentrant") if full else "none",
-        loss=phase.loss_implementation,
+        loss=cast(Loss, phase.loss_implementation),
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=_gradients_from_start(phase),
@@ -90,13 +91,15 @@ def _loss_chunk(phase: TrainingStep, spec: ModelSpec, tokens: Number) -> Number:
     hidden states, as a power of two.
     """
     if phase.loss_chunk_tokens is not None:
-        return smaller(tokens, phase.loss_chunk_tokens)
+        stated: Number = smaller(tokens, phase.loss_chunk_tokens)
+        return stated
     if phase.loss_chunks is not None or phase.loss_implementation != "fused_linear" or spec.head is None:
         return -(-tokens // (phase.loss_chunks or TORCHTUNE_CHUNKS))
     pieces = -(-spec.head.outputs // spec.stack.hidden_size)
     share = np.asarray(-(-tokens // pieces))
     chunk = 2 ** np.ceil(np.log2(np.maximum(share, 1))).astype(np.int64)
-    return smaller(tokens, chunk if chunk.ndim else int(chunk))
+    chosen: Number = smaller(tokens, chunk if chunk.ndim else int(chunk))
+    return chosen
 
 
 def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
