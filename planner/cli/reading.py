@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from planner.errors import ScenarioError
+from planner.model import resolve_model
 from planner.scenario import Scenario, load_scenario
 from planner.scenario.files import parse_json, read_small_file
+from planner.scenario.model_source import ConfigModel
 from planner.scenario.starting import plan_for_model
 
 MAX_CONFIG_BYTES = 64 * 1024 * 1024
@@ -20,7 +22,8 @@ def open_scenario(path: Path) -> Scenario:
     except ScenarioError as error:
         raise ScenarioError(f"{path.name} cannot be opened. {error.message}") from None
     if _describes_a_model(tree):
-        return plan_for_model({"config": tree}, _model_name(tree, path))
+        model = ConfigModel(config=tree)
+        return plan_for_model(model, _model_name(tree, path), max_positions=resolve_model(model).max_positions)
     return load_scenario(path)
 
 

@@ -44,14 +44,17 @@ def starting_scenario() -> Scenario:
     )
 
 
-def plan_for_model(source: Declared | Mapping[str, Any], name: str = "") -> Scenario:
+def plan_for_model(
+    source: Declared | Mapping[str, Any], name: str = "", *, max_positions: int | None = None
+) -> Scenario:
     """All six phases for a model that came without a plan: training on eight GPUs, QLoRA, and serving 32 requests.
 
-    Lengths stay within the positions that the model's description states. Raises `ScenarioError`.
+    Lengths stay within the positions that the model's description states, or within `max_positions` where the
+    reader knows better. Raises `ScenarioError`.
     """
     scenario = Scenario.of({"name": name, "model": source})
     model = scenario.model
-    longest = _longest(model)
+    longest = min(_longest(model), max_positions or UNKNOWN_POSITIONS)
     trained, served = min(4096, longest), min(8192, longest)
     generates = _generates(model)
     phases = {

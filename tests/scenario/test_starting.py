@@ -5,7 +5,7 @@ import pytest
 from planner.hardware import load_hardware
 from planner.model import load_presets, resolve_model
 from planner.scenario import Scenario, validate
-from planner.scenario.model_source import PresetModel
+from planner.scenario.model_source import ConfigModel, PresetModel
 from planner.scenario.phases import Phases
 from planner.scenario.starting import plan_for_model, starting_scenario
 
@@ -25,8 +25,10 @@ def test_the_window_opens_with_all_six_phases_of_a_model_it_knows_and_nothing_to
 def test_every_preset_can_be_planned_through_its_life_without_a_contradiction() -> None:
     hardware = load_hardware()
     for name, preset in load_presets().items():
-        scenario = plan_for_model({"config": dict(preset.config), "task": preset.task})
-        issues = validate(scenario, resolve_model(scenario.model), hardware)
+        source = ConfigModel(config=dict(preset.config), task=preset.task)
+        spec = resolve_model(source)
+        scenario = plan_for_model(source, max_positions=spec.max_positions)
+        issues = validate(scenario, spec, hardware)
         assert planned(scenario) == set(Phases.model_fields)
         assert issues == (), (name, issues)
 
