@@ -98,7 +98,7 @@ class Tape:
     grad_enabled: bool = True
     slot: str = ""
     moment: str = "forward"
-    source: str = ""
+    source: str = "the training or evaluation loop: its batch, its loss"
     in_backward: bool = False
     autocast: str | None = None
     """The 16-bit dtype of an autocast region, or None outside one."""
