@@ -28,7 +28,7 @@ class ScenarioCommand(QUndoCommand):
     def undo(self) -> None:
         self._show(self._before)
 
-    def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
+    def mergeWith(self, other: QUndoCommand) -> bool:
         if not isinstance(other, ScenarioCommand) or other._key != self._key:
             return False
         self._after = other._after

@@ -1,6 +1,9 @@
 """Entries of the GPU list as the scenario writes them: an id, a card of one's own, and how many."""
 
+from pydantic import ValidationError
+
 from planner.scenario.hardware import CustomGpu
+from planner.scenario.refusals import issues_of, refusal
 
 GpuEntry = str | CustomGpu
 
@@ -20,6 +23,9 @@ def with_count(entry: GpuEntry, count: int | None) -> GpuEntry:
 
 
 def own_card(name: str, memory_gib: float, count: int | None = None) -> GpuEntry:
-    """A card that is not in the catalogue."""
+    """A card that is not in the catalogue. Raises `ScenarioError` for one that cannot be."""
     stated = {"name": name, "memory_gib": memory_gib, "count": count}
-    return CustomGpu(**{key: value for key, value in stated.items() if value is not None})
+    try:
+        return CustomGpu.model_validate({key: value for key, value in stated.items() if value is not None})
+    except ValidationError as error:
+        raise refusal(issues_of(error, CustomGpu)) from None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -31,7 +31,8 @@ from planner.gui.views.table import FigureView
 from planner.units import SizeUnit
 
 APPLICATION = "VRAM Planner"
-LEFT_WIDTH, RIGHT_WIDTH = 360, 270
+LEFT_WIDTH, RIGHT_WIDTH = 356, 272
+_ROOMY_HEIGHT = 800
 _CHARTS = "PNG image (*.png);;SVG drawing (*.svg);;PDF document (*.pdf)"
 
 
@@ -118,18 +119,22 @@ class MainWindow(QMainWindow):
             path = Path(chosen)
             self._export_to(path if path.suffix else path.with_suffix(f".{kind[:3].lower()}"))
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_file(event.mimeData()) is not None:
             event.acceptProposedAction()
 
-    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
+    def dropEvent(self, event: QDropEvent) -> None:
         path = dropped_file(event.mimeData())
         if path is not None:
             event.acceptProposedAction()
             # After the drop is over: a dialog now would keep the other program waiting.
             QTimer.singleShot(0, self, lambda: self.documents.take(path))
 
-    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
+    def closeEvent(self, event: QCloseEvent) -> None:
         if not self.documents.may_close():
             event.ignore()
             return

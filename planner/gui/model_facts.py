@@ -1,6 +1,7 @@
 """What the model card says about a model, in words."""
 
 from planner.gui.state import State
+from planner.model import Preset
 from planner.model.spec import Attention, LatentAttention, MixtureOfExperts, ModelSpec
 from planner.scenario.model_source import ConfigModel, DimensionsModel, PresetModel
 from planner.units import format_count, format_size
@@ -30,6 +31,12 @@ def facts_line(state: State) -> str:
     if state.spec.approximate:
         facts.append(f"approximate: {state.spec.approximate}")
     return SEPARATOR.join(facts)
+
+
+def preset_hint(preset: Preset) -> str:
+    """`8.03 B parameters, decoder, context 131 072`: what the list of presets tells about one."""
+    context = f", context {_grouped(preset.context)}" if preset.context else ""
+    return f"{format_count(preset.parameters)} parameters, {preset.kind}{context}"
 
 
 def structure(spec: ModelSpec) -> list[str]:

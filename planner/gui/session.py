@@ -35,7 +35,7 @@ class Session(QObject):
         self.path: Path | None = None
         self.saved_at: datetime | None = None
         self.undo_stack = QUndoStack(self)
-        self.undo_stack.cleanChanged.connect(lambda _clean: self.document_changed.emit())
+        self.undo_stack.cleanChanged.connect(self.document_changed)
         self._parked: dict[PhaseName, Any] = {}
         self._ready: State | None = None
 

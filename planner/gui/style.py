@@ -62,8 +62,6 @@ QPushButton:default:disabled, QPushButton[primary="true"]:disabled {{ background
   border-color: {t.line}; }}
 QPushButton::menu-indicator {{ image: url({_icon("chevron-down")}); width: 14px; height: 14px;
   subcontrol-origin: padding; subcontrol-position: right center; right: 6px; }}
-QPushButton[menu="true"] {{ padding-right: 24px; }}
-QPushButton[menu="true"]:focus {{ padding-right: 23px; }}
 QToolButton[flat="true"], QPushButton[flat="true"] {{ background: transparent; border: 1px solid transparent;
   border-radius: 6px; padding: 2px 6px; min-height: 0; color: {t.muted}; }}
 QToolButton[flat="true"]:hover, QPushButton[flat="true"]:hover {{ background: {t.hover}; color: {t.ink}; }}
@@ -129,13 +127,14 @@ QComboBox QAbstractItemView, QListView, QTableView, QTreeView {{ background: {t.
 QComboBox QAbstractItemView::item, QListView::item {{ padding: 4px 8px; min-height: 20px; }}
 QListView::item:hover, QTableView::item:hover {{ background: {t.hover}; }}
 QListView::item:selected, QTableView::item:selected {{ background: {t.accent_soft}; color: {t.accent_ink}; }}
+QTableView::item {{ padding: 0 4px; }}
 QListView:focus, QTableView:focus {{ border: 1px solid {t.accent}; }}
 QTableView {{ gridline-color: transparent; alternate-background-color: {t.field}; }}
 QTableView[plain="true"] {{ background: {t.panel}; border: 1px solid {t.line}; border-radius: 8px; }}
 QTableView[plain="true"]:focus {{ border: 1px solid {t.accent}; }}
 QHeaderView {{ background: transparent; border: none; }}
 QHeaderView::section {{ background: transparent; color: {t.label}; font-size: 11px; font-weight: 600; border: none;
-  border-bottom: 1px solid {t.line}; padding: 5px 6px; }}
+  border-bottom: 1px solid {t.line}; padding: 5px 4px; }}
 QTableCornerButton::section {{ background: transparent; border: none; }}
 QFrame[popup="true"] {{ background: {t.panel}; border: 1px solid {t.field_line}; border-radius: 8px; }}
 QFrame[popup="true"] QListView {{ border: none; background: transparent; }}

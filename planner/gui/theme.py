@@ -54,8 +54,10 @@ class Theme(QObject):
         return DARK if self._choice == "dark" else LIGHT
 
     def _dress(self) -> None:
-        self._app.setPalette(palette(self.tokens))
-        self._app.setStyleSheet(style_sheet(self.tokens))
+        sheet = style_sheet(self.tokens)
+        if sheet != self._app.styleSheet():
+            self._app.setPalette(palette(self.tokens))
+            self._app.setStyleSheet(sheet)
 
 
 def palette(tokens: Tokens) -> QPalette:

@@ -58,6 +58,14 @@ def chip_text(verdict: Verdict, unit: SizeUnit) -> str:
     return f"OOM +{format_size(-headroom, unit, with_unit=False)}" if headroom < 0 else "OOM"
 
 
+def short_chip_text(verdict: Verdict, unit: SizeUnit) -> str:
+    """The same where room is scarce: `33 %`, `±9 %`, `+14.7`, `?`; the colour says the rest."""
+    text = chip_text(verdict, unit)
+    for long, short in ((" free", ""), ("tight ", "±"), ("OOM +", "+"), ("unknown", "?")):
+        text = text.replace(long, short)
+    return text
+
+
 def chip_colours(verdict: Verdict, tokens: Tokens) -> tuple[str, str]:
     """Background and text colour of a verdict."""
     return {

@@ -67,7 +67,7 @@ class Form(QWidget):
         super().__init__()
         self.name = name
         self._session = session
-        self._grids: list[FieldGrid] = []
+        self.grids: list[FieldGrid] = []
         declared = part.declarations()
         fields = [item for item in declared if item.kind != "model"]
         advanced = [item for item in fields if item.advanced]
@@ -85,7 +85,7 @@ class Form(QWidget):
         column.addStretch(1)
 
     def refresh(self, state: State) -> None:
-        for grid in self._grids:
+        for grid in self.grids:
             grid.refresh(state)
         for group in self._groups:
             group.refresh(state)
@@ -93,7 +93,7 @@ class Form(QWidget):
     def grid(self, fields: Sequence[FieldDeclaration], path: FieldPath, name: str) -> FieldGrid:
         """Rows that are refreshed with the form."""
         grid = FieldGrid(fields, path, self._session, name)
-        self._grids.append(grid)
+        self.grids.append(grid)
         return grid
 
 

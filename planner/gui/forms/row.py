@@ -1,7 +1,7 @@
 """One row of a form: label, editor, help, accessible name and inline message, set in one place."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QWidget
 
 from planner.gui.forms.editors import editor_for
 from planner.gui.session import FieldPath, Session
@@ -11,6 +11,7 @@ from planner.gui.words import strong
 from planner.scenario import FieldDeclaration, issue_text
 
 LABEL_WIDTH = 142
+EDITOR_HEIGHT = 27
 
 
 class FieldRow:
@@ -40,6 +41,8 @@ class FieldRow:
         self._description = declaration.help + (f" In {declaration.unit}." if declaration.unit else "")
         self.editor.setAccessibleDescription(self._description)
         self.editor.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        if not isinstance(self.editor, QCheckBox):
+            self.editor.setFixedHeight(EDITOR_HEIGHT)
 
     def add_to(self, grid: QGridLayout, row: int, height: int) -> None:
         """Take two grid rows from `row` on: the field in `height`, and below it its message."""
@@ -54,6 +57,9 @@ class FieldRow:
         if value is not self._value:
             self._value = value
             self._editor.set_value(value)
+        self._tell_issues(state)
+
+    def _tell_issues(self, state: State) -> None:
         issues = state.issues_at(self.path)
         wrong = any(issue.severity == "error" for issue in issues)
         self._say("error" if wrong else "warning", " ".join(issue_text(issue) for issue in issues))
@@ -78,6 +84,8 @@ class FieldRow:
         refused = self._session.edit(self.path, value)
         if refused:
             self._say("error", refused)
+        else:
+            self._tell_issues(self._session.state)
 
     def _say(self, role: str, text: str) -> None:
         if not text:

@@ -67,6 +67,7 @@ class GpuPanel(QFrame):
             row = self._rows.pop()
             self._judges.removeButton(row.judge)
             self._column.removeWidget(row)
+            row.setParent(None)
             row.deleteLater()
         while len(self._rows) < len(state.gpus):
             self._add_row(len(self._rows))

@@ -1,9 +1,9 @@
 """The model: picked from the presets, imported from a file, or described by its dimensions."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from planner.gui.model_facts import facts_line, model_title, weights_line
+from planner.gui.model_facts import facts_line, model_title, preset_hint, weights_line
 from planner.gui.session import Session
 from planner.gui.state import State
 from planner.gui.widgets.properties import set_property, text_label
@@ -33,7 +33,9 @@ class ModelPanel(QFrame):
         dimensions_button = QPushButton("Edit &dimensions…")
         dimensions_button.setToolTip("Describe a model by its layers, widths and heads.")
         dimensions_button.clicked.connect(self.dimensions_wanted)
-        weights_row = QHBoxLayout()
+        self._weights_row = QWidget()
+        weights_row = QHBoxLayout(self._weights_row)
+        weights_row.setContentsMargins(0, 0, 0, 0)
         weights_row.addWidget(text_label("Weights on disk", "label"), 45)
         weights_row.addWidget(self.weights, 55)
         buttons = QHBoxLayout()
@@ -47,10 +49,14 @@ class ModelPanel(QFrame):
         column.addWidget(text_label("MODEL", "heading"))
         column.addWidget(self.picker)
         column.addWidget(self.facts)
-        column.addLayout(weights_row)
+        column.addWidget(self._weights_row)
         column.addLayout(buttons)
         session.state_changed.connect(self._on_state)
         self._show(session.state)
+
+    def set_compact(self, compact: bool) -> None:
+        """Leave out what a low window has no room for."""
+        self._weights_row.setVisible(not compact)
 
     def _on_state(self, state: State, before: State) -> None:
         if state.scenario.model is not before.scenario.model or state.spec is not before.spec:
@@ -66,7 +72,8 @@ class ModelPanel(QFrame):
     def _choices(self) -> list[Choice]:
         presets = self._session.catalog.presets
         return [
-            Choice(preset.id, preset.id.replace("/", " / "), preset.title, preset.family) for preset in presets.values()
+            Choice(preset.id, preset.id.replace("/", " / "), preset_hint(preset), f"{preset.title} {preset.family}")
+            for preset in presets.values()
         ]
 
     def _on_chosen(self, key: str) -> None:

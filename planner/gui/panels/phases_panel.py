@@ -34,9 +34,9 @@ class PhasesPanel(QFrame):
         self._forms: dict[PhaseName, Form] = {}
         self._parts = {item.name: item.part for item in Phases.declarations()}
         self.chips = {phase: PhaseChip(SHORT_TITLES[phase], PHASE_NAMES[phase]) for phase in PHASES}
-        self._off = QLabel()
-        self._off.setProperty("role", "hint")
-        self._off.setWordWrap(True)
+        self.off = QLabel()
+        self.off.setProperty("role", "hint")
+        self.off.setWordWrap(True)
         chips = QWidget()
         flow = FlowLayout(chips, spacing=3)
         for phase, chip in self.chips.items():
@@ -47,7 +47,7 @@ class PhasesPanel(QFrame):
         inside.setProperty("surface", "panel")
         self._column = QVBoxLayout(inside)
         self._column.setContentsMargins(0, 0, 2, 0)
-        self._column.addWidget(self._off)
+        self._column.addWidget(self.off)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -86,9 +86,9 @@ class PhasesPanel(QFrame):
         state, current = self._session.state, self._session.view.phase
         self._show_chips(state)
         on = getattr(state.scenario.phases, current) is not None
-        self._off.setVisible(not on)
+        self.off.setVisible(not on)
         if not on:
-            self._off.setText(f"{PHASE_NAMES[current]} is not planned. Tick its box to plan it.")
+            self.off.setText(f"{PHASE_NAMES[current]} is not planned. Tick its box to plan it.")
         else:
             self.form(current).refresh(state)
         for phase, form in self._forms.items():

@@ -1,6 +1,6 @@
 """Why? — the right side: the formula behind the segment that was clicked, or the phase's terms by size."""
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
 
 from planner.engine.term import COMPONENTS
@@ -9,15 +9,21 @@ from planner.gui.session import Session
 from planner.gui.theme import Theme
 from planner.gui.widgets.properties import text_label
 
+_DELAY_MS = 60
+"""The chart comes first: formulas are told, and GPUs counted, when an edit is on screen."""
+
 
 class WhyPanel(QWidget):
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
         self.setProperty("surface", "panel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Why")
         self._session = session
         self._theme = theme
         self._shown = ""
+        self._later = QTimer(self, singleShot=True, interval=_DELAY_MS)
+        self._later.timeout.connect(self._show)
         self.title = text_label("WHY?", "heading", wrap=True)
         self.body = QTextBrowser()
         self.body.setAccessibleName("Explanation of the figure")
@@ -29,12 +35,13 @@ class WhyPanel(QWidget):
         column.setSpacing(4)
         column.addWidget(self.title)
         column.addWidget(self.body)
-        session.state_changed.connect(lambda _state, _before: self._show())
+        session.state_changed.connect(lambda _state, _before: self._later.start())
         session.view_changed.connect(lambda _view, _before: self._show())
         theme.changed.connect(lambda _tokens: self._show())
         self._show()
 
     def _show(self) -> None:
+        self._later.stop()
         state, view = self._session.state, self._session.view
         self.title.setText(why_title(state, view.phase, view.component, view.unit))
         html = why_html(state, view.phase, view.component, view.unit, self._theme.tokens)

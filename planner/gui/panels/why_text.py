@@ -15,6 +15,7 @@ from planner.gui.words import moment_text, strong
 from planner.units import SizeUnit, format_size
 
 GROUP = "\u202f"
+LARGEST_TERMS = 12
 
 
 def why_title(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit) -> str:
@@ -101,15 +102,19 @@ def _totals(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
 
 
 def _term_list(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
-    alive = sorted(_alive(plan), key=lambda term: -int(term.bytes))
-    rows = []
-    for term in alive:
-        size = int(term.bytes)
-        if size:
-            link = f'<a href="component:{term.component}" style="color:{tokens.accent_ink};text-decoration:none">'
-            rows.append((f"{link}{escape(term.name)}</a>", size))
-    if not rows:
+    """The largest terms, each a link to its component; the many small ones are summed up."""
+    alive = [(term, int(term.bytes)) for term in _alive(plan)]
+    alive = sorted((pair for pair in alive if pair[1]), key=lambda pair: -pair[1])
+    if not alive:
         return ""
+    link = f'style="color:{tokens.accent_ink};text-decoration:none"'
+    rows = [
+        (f'<a href="component:{term.component}" {link}>{escape(term.name)}</a>', size)
+        for term, size in alive[:LARGEST_TERMS]
+    ]
+    rest = alive[LARGEST_TERMS:]
+    if rest:
+        rows.append((f"{len(rest)} smaller ones", sum(size for _, size in rest)))
     heading = f'<p style="color:{tokens.label}">{strong("Held at the peak")}</p>'
     return heading + _table(rows, unit, tokens, html=True)
 

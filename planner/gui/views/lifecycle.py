@@ -36,7 +36,7 @@ class PaintedChart(QWidget):
         self._theme = theme
         self.spec: ChartSpec | None = None
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+    def paintEvent(self, event: QPaintEvent) -> None:
         if self.spec is not None:
             painter = QPainter(self)
             paint(painter, QRectF(self.rect()), self.spec, screen_style(self._theme.tokens))

@@ -36,7 +36,7 @@ class Layer(pg.GraphicsObject):
         self.prepareGeometryChange()
         self._rect = rect
 
-    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+    def boundingRect(self) -> QRectF:
         return self._rect
 
     def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
@@ -97,25 +97,25 @@ class LifecyclePlot(pg.GraphicsView):
                 return shape, next(segments, None)
         return None
 
-    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
         super().resizeEvent(event)
         if hasattr(self, "_over"):
             self._arrange()
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+    def mousePressEvent(self, event: QMouseEvent) -> None:
         found = self.segment_at(event.position())
         if found is not None and event.button() == Qt.MouseButton.LeftButton:
             shape, segment = found
             self.picked.emit(shape.bar.phase, segment.component if segment else None)
         super().mousePressEvent(event)
 
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
         found = self.segment_at(event.position())
         hand = found is not None and found[1] is not None
         self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
         super().mouseMoveEvent(event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {
             Qt.Key.Key_Left: (-1, 0),
             Qt.Key.Key_Right: (1, 0),
@@ -129,7 +129,7 @@ class LifecyclePlot(pg.GraphicsView):
         else:
             super().keyPressEvent(event)
 
-    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+    def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             self._show_tooltip(event.pos(), event.globalPos())
             return True

@@ -20,9 +20,8 @@ from planner.gui.views.chart_state import chart_of
 from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
 
 ROW_HEIGHT = 27
-_PADDING = 5
+_PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
-_NARROWEST_NAME = 96
 
 
 class CellPainter(QStyledItemDelegate):
@@ -53,7 +52,7 @@ class CellPainter(QStyledItemDelegate):
         else:
             text = str(index.data() or "")
             painter.setPen(QColor(tokens.muted if text == "–" else tokens.ink))
-            inner = rect.adjusted(_PADDING, 0, -_PADDING, 0)
+            inner = rect.adjusted(self._view.padding, 0, -self._view.padding, 0)
             shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(inner.width()) + 1)
             painter.drawText(inner, int(index.data(Qt.ItemDataRole.TextAlignmentRole)), shown)
         if option.state & QStyle.StateFlag.State_HasFocus and self._view.hasFocus():
@@ -66,7 +65,7 @@ class CellPainter(QStyledItemDelegate):
         background, ink = chip_colours(verdict, self._theme.tokens)
         painter.setFont(self._view.chip_font)
         width = painter.fontMetrics().horizontalAdvance(text) + 2 * _CHIP_PADDING
-        chip = QRectF(rect.right() - width - _PADDING, rect.center().y() - 9.5, width, 19)
+        chip = QRectF(rect.right() - width - self._view.padding, rect.center().y() - 9.5, width, 19)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(background))
         painter.drawRoundedRect(chip, 9.5, 9.5)
@@ -86,6 +85,7 @@ class FigureView(QTableView):
         self._header_metrics = QFontMetrics(self._font(11, QFont.Weight.DemiBold))
         self._figure_metrics = QFontMetrics(self.bold_font)
         self._chip_metrics = QFontMetrics(self.chip_font)
+        self.padding = _PADDING
         self.table = FigureTable(self)
         self.setModel(self.table)
         self.setItemDelegate(CellPainter(theme, session, self))
@@ -109,7 +109,7 @@ class FigureView(QTableView):
         theme.changed.connect(lambda _tokens: self.viewport().update())
         self._show()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             spec = chart_of(self._session.state, self._session.view.unit)
             if spec is not None:
@@ -125,7 +125,7 @@ class FigureView(QTableView):
     def _on_view(self, view: object, before: object) -> None:
         self._show()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
 
@@ -135,14 +135,21 @@ class FigureView(QTableView):
         self.viewport().update()
 
     def _fit(self) -> None:
-        """Columns as wide as their texts; the first takes what is left, and if that is too little, the table scrolls."""
-        header = self.horizontalHeader()
-        wanted = [self._width_of(column) for column in range(1, self.table.columnCount())]
-        first = max(self.viewport().width() - sum(wanted), _NARROWEST_NAME)
+        """Columns as wide as their texts, which are shortened where room is scarce; only then the table scrolls."""
+        header, room = self.horizontalHeader(), self.viewport().width()
+        columns = range(1, self.table.columnCount())
+        for compact in (False, True):
+            self.table.set_compact(compact)
+            self.padding = _TIGHT_PADDING if compact else _PADDING
+            wanted = [self._width_of(column) for column in columns]
+            narrowest = self._width_of(0) if self.table.columnCount() else 0
+            if sum(wanted) + narrowest <= room:
+                break
+        first = max(room - sum(wanted), narrowest)
         for column, width in enumerate((first, *wanted)):
             if header.sectionSize(column) != width:
                 header.resizeSection(column, width)
-        scrolls = sum(wanted) + first > self.viewport().width()
+        scrolls = sum(wanted) + first > room
         bar = self.horizontalScrollBar().sizeHint().height() if scrolls else 0
         height = header.height() + ROW_HEIGHT * max(self.table.rowCount(), 1) + bar + 2
         if self.height() != height:
@@ -150,12 +157,12 @@ class FigureView(QTableView):
 
     def _width_of(self, column: int) -> int:
         title = str(self.table.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole))
-        width = self._header_metrics.horizontalAdvance(title) + 2 * _PADDING
+        width = self._header_metrics.horizontalAdvance(title) + 2 * self.padding + 1
         for row in range(self.table.rowCount()):
             index = self.table.index(row, column)
             text, is_chip = str(index.data()), index.data(VERDICT_ROLE) is not None
             metrics = self._chip_metrics if is_chip else self._figure_metrics
-            padding = _PADDING + (_CHIP_PADDING if is_chip else 0)
+            padding = self.padding + (_CHIP_PADDING if is_chip else 0)
             width = max(width, metrics.horizontalAdvance(text) + 2 * padding)
         return width + 1
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
+from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.engine.term import COMPONENTS, Component
 from planner.gui.state import State
-from planner.gui.verdicts import chip_text
+from planner.gui.verdicts import chip_text, short_chip_text
 from planner.gui.panels.why_text import verdict_sentence
 from planner.hardware import distinct_labels
 from planner.units import SizeUnit, format_size
@@ -37,6 +37,7 @@ class FigureTable(QAbstractTableModel):
         super().__init__(parent)
         self._state: State | None = None
         self._unit: SizeUnit = "GiB"
+        self.compact = False
         self._labels: tuple[str, ...] = ()
         self.phases: tuple[PhaseName, ...] = ()
         self.components: tuple[Component, ...] = ()
@@ -61,6 +62,10 @@ class FigureTable(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
         return other_shape
 
+    def set_compact(self, compact: bool) -> None:
+        """Shorter texts, for a narrow table."""
+        self.compact = compact
+
     def component_at(self, column: int) -> Component | None:
         return self.components[column - 1] if 0 < column <= len(self.components) else None
 
@@ -68,19 +73,19 @@ class FigureTable(QAbstractTableModel):
         """The column of a component; that of the peak for the phase as a whole."""
         return self.components.index(component) + 1 if component in self.components else len(self.components) + 1
 
-    def rowCount(self, parent: Index = _NO_PARENT) -> int:  # noqa: N802 - Qt's name
+    def rowCount(self, parent: Index = _NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self.phases)
 
-    def columnCount(self, parent: Index = _NO_PARENT) -> int:  # noqa: N802 - Qt's name
+    def columnCount(self, parent: Index = _NO_PARENT) -> int:
         return 0 if parent.isValid() or self._state is None else len(self.components) + 2 + len(self._state.gpus)
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:  # noqa: N802 - Qt's name
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = 0) -> Any:
         if orientation != Qt.Orientation.Horizontal or self._state is None:
             return None
         gpu = section - len(self.components) - 2
         if role == Qt.ItemDataRole.DisplayRole:
             if section == 0:
-                return f"Peak per GPU ({self._unit})"
+                return self._unit if self.compact else f"Peak per GPU ({self._unit})"
             if gpu < -1:
                 return _SHORT[self.components[section - 1]]
             return "Peak" if gpu == -1 else self._labels[gpu]
@@ -108,7 +113,7 @@ class FigureTable(QAbstractTableModel):
             return self._verdict_data(phase, gpu, role)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             if column == 0:
-                return PHASE_NAMES[phase]
+                return PHASE_SHORT_NAMES[phase] if self.compact else PHASE_NAMES[phase]
             size = plan.peak.process_bytes if gpu == -1 else plan.components.get(self.components[column - 1], 0)
             return format_size(size, self._unit, with_unit=False) if size else "–"
         return None
@@ -121,7 +126,9 @@ class FigureTable(QAbstractTableModel):
         if role == VERDICT_ROLE:
             return verdict
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return chip_text(verdict, self._unit) if verdict else "–"
+            if verdict is None:
+                return "–"
+            return short_chip_text(verdict, self._unit) if self.compact else chip_text(verdict, self._unit)
         if role == Qt.ItemDataRole.ToolTipRole and verdict:
             return verdict_sentence(verdict, chosen.name, self._unit)
         return None

@@ -12,10 +12,10 @@ class ElidedLabel(QLabel):
         super().__init__(text, parent)
         self.setMinimumWidth(24)
 
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+    def minimumSizeHint(self) -> QSize:
         return QSize(24, super().minimumSizeHint().height())
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+    def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         shown = elided(self, self.text(), self.contentsRect().width())
         painter.drawText(self.contentsRect(), int(self.alignment()) | Qt.TextFlag.TextSingleLine, shown)
@@ -33,13 +33,13 @@ class ElidedRadioButton(QRadioButton):
         self._full_text = text
         self._elide()
 
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+    def minimumSizeHint(self) -> QSize:
         return QSize(60, super().minimumSizeHint().height())
 
-    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+    def sizeHint(self) -> QSize:
         return QSize(120, super().sizeHint().height())
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._elide()
 

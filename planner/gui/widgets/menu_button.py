@@ -3,6 +3,7 @@
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from shiboken6 import isValid
 
 
 class ActionButton(QPushButton):
@@ -19,6 +20,8 @@ class ActionButton(QPushButton):
         self._follow()
 
     def _follow(self) -> None:
+        if not isValid(self._action):  # a window that is being deleted still says that its actions change
+            return
         self.setText(self._action.iconText().replace("&", ""))
         self.setIcon(self._action.icon())
         self.setToolTip(self._action.toolTip())

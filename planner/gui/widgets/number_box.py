@@ -11,7 +11,10 @@ _IGNORED = (GROUP, "\u00a0", "\u2009", " ", "'", "_", "\u2019")
 
 
 class NumberBox(QAbstractSpinBox):
-    """Qt's spin boxes end at 2^31; this one holds Python numbers. `edited` tells what the user entered."""
+    """Qt's spin boxes end at 2^31; this one holds Python numbers. `edited` tells what the user entered.
+
+    Escape brings back what was last set from outside.
+    """
 
     edited = Signal(object)
 
@@ -34,6 +37,7 @@ class NumberBox(QAbstractSpinBox):
         self._step = step
         self._nullable = nullable
         self._value: int | float | None = None
+        self._shown: int | float | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumWidth(88)
         line = self.lineEdit()
@@ -50,11 +54,11 @@ class NumberBox(QAbstractSpinBox):
 
     def set_value(self, value: int | float | None) -> None:
         """Show `value` without telling anyone. What is being typed is kept while it means the same."""
-        self._value = value
+        self._value = self._shown = value
         if not (self.hasFocus() and self._parse(self.text()) == (True, value)):
             self._show()
 
-    def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
+    def stepBy(self, steps: int) -> None:
         value = self._stepped(self._value, steps)
         if value != self._value:
             self._value = value
@@ -62,7 +66,7 @@ class NumberBox(QAbstractSpinBox):
             self.selectAll()
             self.edited.emit(value)
 
-    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
+    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:
         flag = QAbstractSpinBox.StepEnabledFlag
         enabled = flag.StepNone
         if self.isReadOnly():
@@ -79,24 +83,25 @@ class NumberBox(QAbstractSpinBox):
         acceptable = all(character in allowed for character in text)
         return (QValidator.State.Acceptable if acceptable else QValidator.State.Invalid), text, position
 
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+    def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
             super().wheelEvent(event)
         else:
             event.ignore()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
-        if event.key() == Qt.Key.Key_Escape and self._parse(self.text()) != (True, self._value):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self._parse(self.text()) != (True, self._shown):
+            self._value = self._shown
             self._show()
             self.edited.emit(self._value)
             return
         super().keyPressEvent(event)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._place_unit()
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+    def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
             self._place_unit()

@@ -34,7 +34,7 @@ class WordFilter(QSortFilterProxyModel):
         self._wanted = tuple(text.lower().split())
         self.invalidate()
 
-    def filterAcceptsRow(self, row: int, parent: QModelIndex) -> bool:  # noqa: N802 - Qt's name
+    def filterAcceptsRow(self, row: int, parent: QModelIndex) -> bool:
         words = str(self.sourceModel().index(row, 0, parent).data(_WORDS_ROLE))
         return all(word in words for word in self._wanted)
 
@@ -89,7 +89,7 @@ class SearchPopup(QFrame):
         self.show()
         self.search.setFocus()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.search and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
                 self.list.event(event)
@@ -149,17 +149,17 @@ class PickerButton(QPushButton):
         self._popup.open_below(self, self.current)
         return self._popup
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Down:
             self.open()
         else:
             super().keyPressEvent(event)
 
-    def resizeEvent(self, event: QEvent) -> None:  # type: ignore[override]  # noqa: N802 - Qt's name
+    def resizeEvent(self, event: QEvent) -> None:  # type: ignore[override]
         super().resizeEvent(event)  # type: ignore[arg-type]
         self._elide()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+    def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         painter = QPainter(self)
         icon("chevron-down").paint(painter, self.rect().adjusted(self.width() - 22, 0, -8, 0))

@@ -1,0 +1,119 @@
+"""A model is picked, imported or described."""
+
+import json
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QLineEdit, QMessageBox, QPushButton
+
+from planner.gui.dialogs.dimensions_dialog import DimensionsDialog
+from planner.gui.widgets.number_box import NumberBox
+
+QWEN = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_attention_heads": 14,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+}
+"""Qwen2.5-0.5B, which has 494 032 768 parameters."""
+
+
+def test_a_model_is_found_by_typing_and_chosen_by_enter(drive, window, qtbot):
+    popup = window.model_panel.picker.open()
+    qtbot.keyClicks(popup.search, "qwen2.5 7b instruct")
+    drive.press(popup.search, Qt.Key.Key_Return)
+    assert drive.scenario.model.preset == "Qwen/Qwen2.5-7B-Instruct"
+    assert window.model_panel.picker.text() == "Qwen / Qwen2.5-7B-Instruct"
+    assert "28 layers" in drive.find(QLabel, "Model facts").text()
+    drive.do("undo")
+    assert drive.scenario.model.preset == "meta-llama/Llama-3.1-8B"
+
+
+def test_arrows_move_in_the_list_while_typing(window, qtbot):
+    popup = window.model_panel.picker.open()
+    qtbot.keyClicks(popup.search, "llama")
+    first = popup.list.currentIndex().row()
+    qtbot.keyClick(popup.search, Qt.Key.Key_Down)
+    assert popup.list.currentIndex().row() == first + 1
+
+
+def test_a_search_without_result_says_so(window, qtbot):
+    popup = window.model_panel.picker.open()
+    qtbot.keyClicks(popup.search, "no such model")
+    assert popup.nothing.isVisible()
+    qtbot.keyClick(popup.search, Qt.Key.Key_Return)
+    assert popup.isVisible()
+
+
+def test_the_facts_of_the_model_are_exact(drive):
+    text = drive.find(QLabel, "Model facts").text()
+    assert text.startswith("8.03 B parameters · 32 layers · hidden 4096 · GQA 32/8")
+    assert drive.find(QLabel, "Weights on disk").text() == "bf16 · 14.96 GiB"
+
+
+def test_a_config_json_is_imported_in_one_step(drive, window, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(QWEN), encoding="utf-8")
+    assert window.documents.take(path)
+    assert window.session.state.plan.model.parameters == 494_032_768
+    assert window.session.undo_stack.count() == 1
+    drive.do("undo")
+    assert drive.scenario.model.preset == "meta-llama/Llama-3.1-8B"
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"hidden_size": ', b"\x00\xff\xfe\x80", b"[1, 2]", b"{}", b"[" * 100_000], ids=lambda c: repr(c[:12])
+)
+def test_a_file_that_is_no_configuration_gives_one_message_and_changes_nothing(
+    drive, window, tmp_path, answer, content
+):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    before, told = drive.scenario, []
+
+    def read(dialog):
+        assert isinstance(dialog, QMessageBox)
+        told.append(dialog.informativeText())
+        dialog.accept()
+
+    answer(read)
+    assert not window.documents.take(path)
+    assert len(told) == 1
+    assert told[0]
+    assert drive.scenario is before
+    assert not window.session.dirty
+
+
+def test_dimensions_are_taken_over_in_one_step(drive, window, qtbot):
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    layers = drive.find(NumberBox, "Layers", within=dialog)
+    assert layers.value() == 32
+    drive.type(layers, "16")
+    assert "16 layers" in drive.find(QLabel, "Draft facts", within=dialog).text()
+    assert drive.scenario.model.preset == "meta-llama/Llama-3.1-8B"
+    (use,) = [button for button in dialog.findChildren(QPushButton) if button.text() == "&Use this model"]
+    drive.click(use)
+    assert drive.scenario.model.dimensions.layers == 16
+    assert window.session.undo_stack.count() == 1
+    assert window.model_panel.picker.text() == "Own dimensions"
+
+
+def test_dimensions_that_cannot_be_leave_the_button_off(drive, window, qtbot):
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    drive.type(drive.find(NumberBox, "Key-value heads", within=dialog), "7")
+    (use,) = [button for button in dialog.findChildren(QPushButton) if button.text() == "&Use this model"]
+    assert not use.isEnabled()
+
+
+def test_the_search_box_has_a_name(window):
+    assert window.model_panel.picker.open().findChild(QLineEdit).accessibleName() == "Search Model"
