@@ -8,8 +8,8 @@ from dataclasses import replace
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, decoder_model, feed_forward
 from planner.model.readers.layers import layer_count, merged
-from planner.model.readers.moe import Sparsity, first_dense, mixture, shared_experts
-from planner.model.spec import LatentAttention, LayerGroup, ModelSpec, SparseIndexer
+from planner.model.readers.moe import GROUPED_SIGMOID, Sparsity, first_dense, mixture, shared_experts
+from planner.model.spec import LatentAttention, LayerGroup, ModelSpec, Routing, SparseIndexer
 
 MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa", "glm4_moe_lite")
 
@@ -18,9 +18,14 @@ _SPARSITY = Sparsity(
     experts="n_routed_experts",
     sparse=first_dense,
     shared=shared_experts("n_shared_experts"),
+    routing=GROUPED_SIGMOID,
+    normalised=True,
 )
 _WITH_BIAS = replace(
-    _SPARSITY, traits=Traits(mlp_bias="mlp_bias"), shared=shared_experts("n_shared_experts", bias="mlp_bias")
+    _SPARSITY,
+    traits=Traits(mlp_bias="mlp_bias"),
+    shared=shared_experts("n_shared_experts", bias="mlp_bias"),
+    normalised=None,
 )
 _INDEXED = ("deepseek_v32", "glm_moe_dsa")
 
@@ -58,6 +63,13 @@ def _attention(config: Config, indexed: bool) -> LatentAttention:
     )
 
 
+def _second_version(config: Config) -> Sparsity:
+    """DeepSeek-V2: softmax scores that are not normalised, over groups of experts where the file says so."""
+    grouped = config.text("topk_method", "greedy") == "group_limited_greedy"
+    routing = Routing("grouped-softmax" if grouped else "softmax", normalised=False, fp32=True, scaled=True)
+    return replace(_WITH_BIAS, routing=routing)
+
+
 def read(config: Config, task: str | None) -> ModelSpec:
     """A decoder with latent attention."""
     if config.model_type == "kimi_k2":
@@ -65,7 +77,7 @@ def read(config: Config, task: str | None) -> ModelSpec:
         config = Config(config.stated, "deepseek_v3", config.where)
     count = layer_count(config)
     sparse = first_dense(config, count)
-    sparsity = _WITH_BIAS if config.model_type == "deepseek_v2" else _SPARSITY
+    sparsity = _second_version(config) if config.model_type == "deepseek_v2" else _SPARSITY
     experts = mixture(config, sparsity) if any(sparse) else None
     dense = None if all(sparse) else feed_forward(config, sparsity.traits)
 

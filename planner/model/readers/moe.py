@@ -14,8 +14,14 @@ from planner.model.spec import (
     LinearKind,
     MixtureOfExperts,
     ModelSpec,
+    Routing,
     Tensor,
 )
+
+_NORMALISED = Routing()
+_IN_MODEL_DTYPE = Routing(fp32_weights=False)
+_OF_CHOSEN = Routing("softmax-of-chosen", normalised=False, fp32_weights=False)
+GROUPED_SIGMOID = Routing("grouped-sigmoid", fp32=True, scaled=True)
 
 Sparse = Callable[[Config, int], list[bool]]
 Shared = Callable[[Config], DenseFeedForward | None]
@@ -97,6 +103,9 @@ class Sparsity:
     transposed: bool = False
     correction: bool = False
     """A trainable per-expert correction of the router's scores."""
+    routing: Routing = _NORMALISED
+    normalised: bool | None = None
+    """What `norm_topk_prob` is where the file does not state it; None: the architecture has no such key."""
 
 
 def _alternating(config: Config, layers: int) -> list[int | None]:
@@ -105,15 +114,30 @@ def _alternating(config: Config, layers: int) -> list[int | None]:
 
 
 _ATTENTION_BIAS = Traits(qkv_bias="attention_bias", output_bias="attention_bias")
-_GRANITE = Sparsity(_ATTENTION_BIAS, experts="num_local_experts", size="intermediate_size")
+_GRANITE = Sparsity(_ATTENTION_BIAS, experts="num_local_experts", size="intermediate_size", routing=_OF_CHOSEN)
 
 SPARSE: dict[str, Sparsity] = {
     "mixtral": Sparsity(DENSE["mistral"], experts="num_local_experts", size="intermediate_size"),
     "qwen2_moe": Sparsity(
-        replace(DENSE["qwen2"], qkv_bias="qkv_bias"), sparse=sparse_steps, shared=_qwen_shared, shared_gate=True
+        replace(DENSE["qwen2"], qkv_bias="qkv_bias"),
+        sparse=sparse_steps,
+        shared=_qwen_shared,
+        shared_gate=True,
+        routing=_IN_MODEL_DTYPE,
+        normalised=False,
     ),
-    "qwen3_moe": Sparsity(replace(DENSE["qwen3"], windows=DENSE["llama"].windows), sparse=sparse_steps),
-    "olmoe": Sparsity(replace(_ATTENTION_BIAS, qk_norm=True, qk_norm_scope="all"), size="intermediate_size"),
+    "qwen3_moe": Sparsity(
+        replace(DENSE["qwen3"], windows=DENSE["llama"].windows),
+        sparse=sparse_steps,
+        routing=_IN_MODEL_DTYPE,
+        normalised=False,
+    ),
+    "olmoe": Sparsity(
+        replace(_ATTENTION_BIAS, qk_norm=True, qk_norm_scope="all"),
+        size="intermediate_size",
+        routing=_IN_MODEL_DTYPE,
+        normalised=False,
+    ),
     "phimoe": Sparsity(
         replace(_ATTENTION_BIAS, norm=LAYER_NORM, head_bias="lm_head_bias", windows=DENSE["mistral"].windows),
         experts="num_local_experts",
@@ -126,12 +150,16 @@ SPARSE: dict[str, Sparsity] = {
         experts="n_routed_experts",
         sparse=first_dense,
         shared=shared_experts("n_shared_experts"),
+        routing=GROUPED_SIGMOID,
+        normalised=True,
     ),
     "dots1": Sparsity(
         replace(_ATTENTION_BIAS, qk_norm=True),
         experts="n_routed_experts",
         sparse=first_dense,
         shared=shared_experts("n_shared_experts"),
+        routing=GROUPED_SIGMOID,
+        normalised=False,
     ),
     "gpt_oss": Sparsity(
         replace(_ATTENTION_BIAS, windows=_alternating),
@@ -141,18 +169,27 @@ SPARSE: dict[str, Sparsity] = {
         router_bias=True,
         sinks=True,
         transposed=True,
+        routing=_OF_CHOSEN,
     ),
     "minimax_m2": Sparsity(
-        Traits(qk_norm=True, qk_norm_scope="all"), experts="num_local_experts", size="intermediate_size"
+        Traits(qk_norm=True, qk_norm_scope="all"),
+        experts="num_local_experts",
+        size="intermediate_size",
+        routing=Routing("sigmoid"),
     ),
     "ernie4_5_moe": Sparsity(
         replace(DENSE["ernie4_5"], head_bias="use_bias"),
         sparse=ernie_interval,
         shared=shared_experts("moe_num_shared_experts", bias="use_bias"),
         correction=True,
+        routing=Routing(fp32=True, fp32_weights=False),
     ),
     "hunyuan_v1_moe": Sparsity(
-        replace(_ATTENTION_BIAS, qk_norm=True), size="intermediate_size", shared=_hunyuan_shared, router="linear"
+        replace(_ATTENTION_BIAS, qk_norm=True),
+        size="intermediate_size",
+        shared=_hunyuan_shared,
+        router="linear",
+        routing=_IN_MODEL_DTYPE,
     ),
 }
 
@@ -163,6 +200,9 @@ MODEL_TYPES = tuple(SPARSE)
 def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
     """The experts of one layer."""
     experts = config.size(sparsity.experts)
+    routing = sparsity.routing
+    if sparsity.normalised is not None:
+        routing = replace(routing, normalised=config.flag("norm_topk_prob", sparsity.normalised))
     return MixtureOfExperts(
         experts=experts,
         experts_per_token=config.size(sparsity.visited, maximum=experts),
@@ -175,6 +215,7 @@ def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
         router_bias=sparsity.router_bias,
         transposed=sparsity.transposed,
         extra=(Tensor("e_score_correction_bias", (1, experts)),) if sparsity.correction else (),
+        routing=routing,
     )
 
 

@@ -1,7 +1,7 @@
 """The structural description of a model, as small frozen values."""
 
 from planner.model.spec.attention import Attention, LatentAttention, SparseIndexer
-from planner.model.spec.feed_forward import ChannelMix, DenseFeedForward, FeedForward, MixtureOfExperts
+from planner.model.spec.feed_forward import ChannelMix, DenseFeedForward, FeedForward, MixtureOfExperts, Routing
 from planner.model.spec.model import (
     DOWNSAMPLE,
     TASKS,
@@ -83,6 +83,7 @@ __all__ = [
     "RealGatedRecurrence",
     "RecurrentMixer",
     "Repeated",
+    "Routing",
     "Rwkv",
     "Shard",
     "ShortConvolution",

@@ -1,6 +1,7 @@
 """What follows the mixer in a layer: a dense network or a mixture of experts."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from planner.model.spec.parts import LinearKind, Part
 
@@ -22,6 +23,29 @@ class DenseFeedForward:
     """Kind of the last projection where it differs from `linear` (T5 keeps its own in fp32)."""
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     """Names of the projections; an ungated or fused one uses the last two."""
+
+
+RouterScores = Literal["softmax", "softmax-of-chosen", "grouped-softmax", "sigmoid", "grouped-sigmoid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How a router weighs the experts that a token visits.
+
+    `scores`: softmax over all experts, of which the best are taken (Mixtral), or only over the chosen ones (Granite);
+    sigmoid with a correction for the choice (MiniMax-M2). `grouped`: the choice is narrowed to the best groups of
+    experts first (DeepSeek).
+    """
+
+    scores: RouterScores = "softmax"
+    normalised: bool = True
+    """The weights of the chosen experts are divided by their sum."""
+    fp32: bool = False
+    """The router's matrix is kept in fp32 and multiplied in it, whatever the model's precision."""
+    scaled: bool = False
+    """A constant factor is multiplied in at the end."""
+    fp32_weights: bool = True
+    """The experts' outputs are weighed in fp32; False: the weights are first brought to the model's dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +76,7 @@ class MixtureOfExperts:
     """Width the experts work in where tokens are projected down first (Nemotron 3)."""
     extra: tuple[Part, ...] = ()
     """Loose parameters, such as per-expert scales."""
+    routing: Routing = Routing()
 
 
 @dataclass(frozen=True, slots=True)
