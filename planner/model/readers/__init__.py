@@ -27,6 +27,8 @@ SIZES = (
     "kv_channels",
 )
 """A file that states none of these describes no model; transformers would silently take all defaults."""
+INFERRED = "_told_from_tensors"
+"""A key of configurations that were not published but told from the shapes of weights."""
 MOST_PARAMETERS = 10**15
 
 
@@ -46,8 +48,10 @@ def read_config(
     spec = _read(keys, task)
     if parameters(spec) > MOST_PARAMETERS:
         raise ModelError(f"{where}: the sizes stated give more than 10^15 parameters; please check them.")
+    guessed = "the structure is told from the shapes of the weights; the width of a head may be guessed"
     return replace(
         spec,
+        approximate=guessed if config.get(INFERRED) is True else spec.approximate,
         name=name or str(config.get("_name_or_path") or model_type),
         dtype=published_dtype(config),
         quantization=published_quantization(config),

@@ -32,4 +32,10 @@ def published_quantization(config: Mapping[str, Any]) -> Quantization | None:
     if isinstance(bits, bool) or not isinstance(bits, int | float) or not 1 <= bits <= 32:
         bits = _BITS.get(method, 16.0)
     group = stated.get("group_size", stated.get("q_group_size"))
-    return Quantization(method, float(bits), group if isinstance(group, int) and group > 0 else None)
+    stored = stated.get("stored_bytes")
+    return Quantization(
+        method,
+        float(bits),
+        group if isinstance(group, int) and group > 0 else None,
+        stored if isinstance(stored, int) and stored > 0 else None,
+    )

@@ -179,6 +179,8 @@ class Quantization:
     method: str
     bits: float
     group_size: int | None = None
+    stored_bytes: int | None = None
+    """Exact bytes of the tensors, where a file of weights was read."""
 
 
 @dataclass(frozen=True, slots=True)
