@@ -39,7 +39,7 @@ def measure(rounds: int = 41) -> list[Ratio]:
 
     def edit() -> None:
         before = painted.count
-        refusal = session.edit(EDITED, next(sizes), "Micro-batch size")
+        refusal = session.edit(EDITED, next(sizes))
         assert not refusal, refusal
         _settle(app, lambda: painted.count > before)
 

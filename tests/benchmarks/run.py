@@ -2,11 +2,10 @@
 
 import sys
 
-import sweep
-
 import estimate
 import redraw
 import startup
+import sweep
 
 
 def main() -> int:
