@@ -128,6 +128,7 @@ def test_a_file_without_permission_is_refused(command, tmp_path, monkeypatch, su
     assert_one_clear_message(command(subcommand, path), "secret.vramplan")
 
 
+@pytest.mark.usefixtures("qapp")
 def test_a_picture_that_cannot_be_written_is_refused_and_an_old_one_kept(command, tmp_path, plan_file):
     assert_one_clear_message(command("render", plan_file, tmp_path / "none" / "chart.png"), "none", "does not exist")
     old = tmp_path / "chart.gif"

@@ -1,5 +1,7 @@
 import pytest
 
+pytestmark = pytest.mark.usefixtures("qapp")
+
 
 @pytest.mark.parametrize(("ending", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
 def test_the_chart_is_drawn_in_the_format_of_the_ending(command, tmp_path, plan_file, ending: str, start: bytes):
