@@ -36,6 +36,8 @@ class LayerWeights:
 
     linears: dict[str, Linear]
     norms: dict[str, Tensor] = field(default_factory=dict)
+    others: dict[str, Tensor] = field(default_factory=dict)
+    """Parameters of no linear layer: routers, experts, vectors."""
 
 
 def slots_of(kind: int, copies: int) -> tuple[str, ...]:
@@ -68,15 +70,24 @@ def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
         ("k_proj", hidden, key, shape.qkv_bias),
         ("v_proj", hidden, key, shape.qkv_bias),
         ("o_proj", query, hidden, shape.output_bias),
-        *([("gate_proj", hidden, ffn, shape.mlp_bias)] if shape.gated else []),
-        ("up_proj", hidden, ffn, shape.mlp_bias),
-        ("down_proj", ffn, hidden, shape.mlp_bias),
+        *_mlp_linears(shape, hidden, ffn),
     ]
     full = recipe.lora is None
     norms = {name: t.parameter(hidden, recipe.weight_dtype, trainable=full) for name in ("input", "post_attention")}
     if shape.qk_norm:
         norms |= {name: t.parameter((head_dim,), recipe.weight_dtype, trainable=full) for name in ("q", "k")}
     return LayerWeights({role: make_linear(t, recipe, role, i, o, bias) for role, i, o, bias in plan}, norms)
+
+
+def _mlp_linears(shape: LayerShape, hidden: Dims, ffn: Dims) -> list[tuple[str, Dims, Dims, bool]]:
+    """The dense feed-forward: of every token, or of the experts that every token visits."""
+    if shape.experts is not None and not shape.experts.shared:
+        return []
+    plan = [("gate_proj", hidden, ffn, shape.mlp_bias)] if shape.gated else []
+    plan += [("up_proj", hidden, ffn, shape.mlp_bias), ("down_proj", ffn, hidden, shape.mlp_bias)]
+    if shape.experts is not None and shape.experts.shared_gate:
+        plan.append(("shared_expert_gate", hidden, (1,), False))
+    return plan
 
 
 def make_linear(

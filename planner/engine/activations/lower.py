@@ -8,15 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from planner.engine.activations.models import llama
-from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe
+from planner.engine.activations.fully_shard import unit_symbols
+from planner.engine.activations.models import gpt2, llama, moe
+from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Setting, divided
 from planner.engine.activations.trace import Symbols
 from planner.engine.activations.versions import builds_mask_without_being_given_one
 from planner.engine.term import Factor, Number
 from planner.model.spec import ModelSpec
 
-FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (llama.find,)
+FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (llama.find, moe.find, gpt2.find)
 """Each looks at a model's structure and answers if it is its own."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
@@ -84,9 +85,14 @@ def lower(
     use_cache: bool = False,
     cache_filled: bool = False,
     logits: Literal["all", "last"] = "all",
+    experts: str = "grouped_mm",
+    sharding: Sharding | None = None,
+    shards: int = 1,
 ) -> Lowered:
     """The recipe and the symbols of one step of `spec` in the Hugging Face transformers implementation."""
     weight_dtype, autocast = PRECISIONS[precision]
+    if sharding is not None:
+        weight_dtype, autocast = sharding.compute_dtype, None
     setting = Setting(
         attention=attention,
         compute_dtype=autocast or weight_dtype,
@@ -95,6 +101,8 @@ def lower(
         training=training,
         longest_sequence=int(np.max(loads.sequence)),
         tensor_parallel=loads.tensor_parallel,
+        single_sequence=int(np.max(loads.batch)) == 1,
+        experts=experts,
     )
     found, approximations = _find(spec, setting)
     recipe = Recipe(
@@ -114,9 +122,12 @@ def lower(
         cache_filled=cache_filled,
         logits=logits,
         training=training,
+        sharding=sharding,
     )
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols)}
+    if sharding is not None:
+        symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards)}
     return Lowered(recipe, symbols, layers, approximations)
 
 

@@ -22,6 +22,10 @@ class Setting:
     training: bool
     longest_sequence: int
     tensor_parallel: int
+    single_sequence: bool = False
+    """The batch is one sequence."""
+    experts: str = "grouped_mm"
+    """How the experts of a mixture are multiplied."""
 
     def masks(self, window: int | None) -> bool:
         """Whether a layer's attention is given a mask tensor: always in eager mode, never in FlashAttention 2.

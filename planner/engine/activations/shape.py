@@ -3,6 +3,24 @@
 from dataclasses import dataclass
 
 from planner.engine.activations.recipe import Kernel
+from planner.model.spec import Routing
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertShape:
+    """The experts of a layer, and how its router chooses among them."""
+
+    routing: Routing
+    implementation: str
+    """`grouped_mm`, or `batched_mm`, which copies the matrices of every row's expert."""
+    gated: bool
+    activation: str
+    bias: bool
+    transposed: bool
+    router_bias: bool
+    shared: bool
+    """Every token also passes a feed-forward of its own, the layer's `ffn`."""
+    shared_gate: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +42,10 @@ class LayerShape:
     gated: bool
     activation: str
     mlp_bias: bool
+    experts: ExpertShape | None = None
+    single_sequence: bool = False
+    """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
+    caches_all_heads: bool = False
+    """Keys and values are repeated to all heads before they are cached (Falcon's new architecture)."""
+    hidden_dropout: bool = False
+    """Dropout after attention and feed-forward."""

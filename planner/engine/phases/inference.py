@@ -34,6 +34,7 @@ def plan_forward(
         loss_upcast=phase.loss_upcast,
         use_cache=phase.use_cache,
         logits="last" if logits == "last" else "all",
+        experts=phase.experts_implementation,
     )
     weights = weight_terms(
         spec,
@@ -70,6 +71,7 @@ def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
             use_cache=True,
             cache_filled=instant == "decode",
             logits="last",
+            experts=phase.experts_implementation,
         )
         settled = TracedPhase(lowered, rotary_buffers(spec, (instant,)), {"forward": instant}).settle()
         told += [item for item in settled.terms() if item.component != "kv_cache"]

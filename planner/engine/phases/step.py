@@ -4,12 +4,12 @@ from typing import Literal, cast
 
 import numpy as np
 
-from planner.engine.activations.lower import Loads, Lowered, lora_recipe, lower
-from planner.engine.activations.recipe import Loss
+from planner.engine.activations.lower import PRECISIONS, Loads, Lowered, lora_recipe, lower
+from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.tape import BYTES
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, standing
 from planner.engine.rounding import ceil_div, smaller
-from planner.engine.sharding import ALL, Shards
+from planner.engine.sharding import ALL, Shards, gathers_are_recorded
 from planner.engine.term import Number
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
@@ -41,7 +41,7 @@ def plan_step(
         lowered,
         states.terms,
         MOMENTS,
-        Shards.of(phase.parallelism).gradients,
+        1 if gathers_are_recorded(phase.parallelism) else Shards.of(phase.parallelism).gradients,
         _exact_gradients(lowered, states.trained_elements),
     )
 
@@ -81,6 +81,9 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         else None,
         quantized_base=tuned is not None and tuned.frozen_format is not None,
         use_cache=phase.use_cache and not full,
+        experts=phase.experts_implementation,
+        sharding=_sharding(phase),
+        shards=Shards.of(parallelism).weights,
     )
 
 
@@ -102,6 +105,16 @@ def _loss_chunk(phase: TrainingStep, spec: ModelSpec, tokens: Number) -> Number:
     return chosen
 
 
+def _sharding(phase: TrainingStep) -> Sharding | None:
+    """FSDP's mixed precision: autocast precisions mean fp32 shards that are gathered in 16 bits."""
+    spread = phase.parallelism
+    if not gathers_are_recorded(spread):
+        return None
+    shard_dtype, autocast = PRECISIONS[phase.precision]
+    compute_dtype = autocast or shard_dtype
+    return Sharding(shard_dtype, compute_dtype, spread.fsdp_reduce_dtype or compute_dtype, spread.reshard_after_forward)
+
+
 def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
     """Whether backward finds gradients to add to."""
     spread = phase.parallelism
@@ -113,6 +126,7 @@ def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accum
 
 def _exact_gradients(lowered: Lowered, trained_elements: int) -> int | None:
     """Bytes of all gradients where the recorded layers are not exactly the model's own; None where they are."""
-    if not lowered.approximations or lowered.recipe.lora is not None:
+    recipe = lowered.recipe
+    if not lowered.approximations or recipe.lora is not None or recipe.sharding is not None:
         return None
     return trained_elements * BYTES[lowered.recipe.gradient_dtype]

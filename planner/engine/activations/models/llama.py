@@ -20,6 +20,7 @@ from planner.engine.activations.blocks import (
     token_ids,
 )
 from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.experts import make_experts, mixture
 from planner.engine.activations.kernels import kernel
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
 from planner.engine.activations.recipe import Recipe
@@ -58,7 +59,7 @@ class DecoderBody:
         if self.tied_embeddings:
             head.weight = embedding
         layers = [
-            RecordedLayer(slot, shape, make_layer(t, recipe, shape), _cache(t, recipe, shape, slot))
+            RecordedLayer(slot, shape, _weights(t, recipe, shape), _cache(t, recipe, shape, slot))
             for index, shape in enumerate(self.layers)
             for slot in slots_of(index, shape.copies)
         ]
@@ -109,6 +110,14 @@ class Decoder:
             for role, each in layer.weights.linears.items():
                 yield from ((layer.slot, role, weight) for weight in linear_weights(each))
             yield from ((layer.slot, f"{name} norm", weight) for name, weight in layer.weights.norms.items())
+            yield from ((layer.slot, name, weight) for name, weight in layer.weights.others.items())
+
+
+def _weights(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
+    made = make_layer(t, recipe, shape)
+    if shape.experts is not None:
+        made.others |= make_experts(t, recipe, shape, shape.experts)
+    return made
 
 
 def _cache(t: Tape, recipe: Recipe, shape: LayerShape, slot: str) -> Cache | None:
@@ -179,13 +188,21 @@ def decoder_layer(
     hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     residual = hidden_states
     hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
-    hidden_states = mlp(t, layer.shape, layer.weights, hidden_states)
+    hidden_states = _feed_forward(t, layer.shape, layer.weights, hidden_states)
     return ops.add(t, residual, hidden_states, "residual sum")
+
+
+def _feed_forward(t: Tape, shape: LayerShape, weights: LayerWeights, hidden_states: Tensor) -> Tensor:
+    if shape.experts is not None:
+        return mixture(t, shape, shape.experts, weights, hidden_states)
+    return mlp(t, shape, weights, hidden_states)
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """The body of a Llama-shaped model: RMSNorm before each half, rotary attention, a dense feed-forward."""
-    exact = len(spec.stacks) == 1 and all(_is_told_exactly(group) for group in spec.stack.groups)
+    exact = len(spec.stacks) == 1 and all(
+        has_llama_attention(group) and has_dense_feed_forward(group) for group in spec.stack.groups
+    )
     return approximate(spec, setting) if exact else None
 
 
@@ -254,14 +271,22 @@ def feed_forward_of(group: LayerGroup) -> DenseFeedForward:
     return DenseFeedForward(size + (shared.size if shared is not None else 0))
 
 
-def _is_told_exactly(group: LayerGroup) -> bool:
-    mixer, feed_forward = group.mixer, group.feed_forward
+def has_llama_attention(group: LayerGroup) -> bool:
+    """Whether norms and attention of a layer are those of Llama, Qwen2 or Qwen3."""
+    mixer = group.mixer
     return (
         isinstance(mixer, Attention)
-        and isinstance(feed_forward, DenseFeedForward)
-        and group.norm.kind == "rmsnorm"
-        and group.arrangement == "pre"
-        and not (mixer.fused or mixer.gated or mixer.sinks or feed_forward.fused)
+        and is_llama_shaped(group)
+        and not (mixer.fused or mixer.gated or mixer.sinks)
         and mixer.rotary_share == 1.0
-        and group.cross_attention is None
     )
+
+
+def is_llama_shaped(group: LayerGroup) -> bool:
+    """Whether a layer is two halves with an RMS norm before each."""
+    return group.norm.kind == "rmsnorm" and group.arrangement == "pre" and group.cross_attention is None
+
+
+def has_dense_feed_forward(group: LayerGroup) -> bool:
+    """Whether the second half is a dense feed-forward of separate linear layers."""
+    return isinstance(group.feed_forward, DenseFeedForward) and not group.feed_forward.fused

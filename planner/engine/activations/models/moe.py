@@ -1,0 +1,80 @@
+"""Llama-shaped decoders with a mixture of experts in some or all layers: Mixtral, Qwen3-MoE and their relatives."""
+
+from dataclasses import replace
+
+from planner.engine.activations.models import llama
+from planner.engine.activations.setting import Found, Setting, divided
+from planner.engine.activations.shape import ExpertShape, LayerShape
+from planner.engine.term import Factor
+from planner.model.spec import LayerGroup, MixtureOfExperts, ModelSpec
+
+
+def find(spec: ModelSpec, setting: Setting) -> Found | None:
+    """The body of a model whose layers are Llama's, but for the experts of some."""
+    groups = spec.stack.groups
+    if len(spec.stacks) > 1 or not any(isinstance(group.feed_forward, MixtureOfExperts) for group in groups):
+        return None
+    if not all(llama.has_llama_attention(group) and is_told(group) for group in groups):
+        return None
+    return with_experts(llama.approximate(spec, setting), spec, setting)
+
+
+def is_told(group: LayerGroup) -> bool:
+    """Whether the feed-forward is a dense one, or a mixture of this shape."""
+    feed_forward = group.feed_forward
+    if not isinstance(feed_forward, MixtureOfExperts):
+        return llama.has_dense_feed_forward(group)
+    shared = feed_forward.shared
+    return (
+        feed_forward.expert_kind == "subclass"
+        and feed_forward.dense is None
+        and feed_forward.latent_size is None
+        and not (shared is not None and shared.fused)
+    )
+
+
+def with_experts(found: Found, spec: ModelSpec, setting: Setting) -> Found:
+    """`found` with the experts of each layer that has some in place of the dense feed-forward."""
+    body = found.body
+    assert isinstance(body, llama.DecoderBody)
+    shapes: list[LayerShape] = []
+    symbols = list(found.symbols)
+    for shape, group in zip(body.layers, spec.stack.groups, strict=True):
+        feed_forward = group.feed_forward
+        if isinstance(feed_forward, MixtureOfExperts):
+            shape = replace(
+                shape,
+                experts=expert_shape(feed_forward, setting),
+                gated=feed_forward.shared is None or feed_forward.shared.gated,
+                mlp_bias=feed_forward.shared is not None and feed_forward.shared.bias,
+            )
+            symbols += expert_symbols(shape.name, feed_forward, spec.stack.hidden_size, setting)
+        shapes.append(shape)
+    return replace(found, body=replace(body, layers=tuple(shapes)), symbols=tuple(symbols))
+
+
+def expert_shape(mixture: MixtureOfExperts, setting: Setting) -> ExpertShape:
+    """What the experts of one kind of layer are, without sizes."""
+    return ExpertShape(
+        routing=mixture.routing,
+        implementation=setting.experts,
+        gated=mixture.gated,
+        activation=mixture.activation,
+        bias=mixture.bias,
+        transposed=mixture.transposed,
+        router_bias=mixture.router_bias,
+        shared=mixture.shared is not None,
+        shared_gate=mixture.shared_gate,
+    )
+
+
+def expert_symbols(name: str, mixture: MixtureOfExperts, hidden_size: int, setting: Setting) -> list[Factor]:
+    """The sizes of one kind of layer's experts."""
+    shared = mixture.shared.size if mixture.shared is not None else 1
+    return [
+        Factor(f"{name}experts", mixture.experts),
+        Factor(f"{name}experts per token", mixture.experts_per_token),
+        Factor(f"{name}expert width", mixture.latent_size or hidden_size),
+        divided(f"{name}expert ffn", mixture.size, setting.tensor_parallel),
+        divided(f"{name}ffn", shared, setting.tensor_parallel),
+    ]
