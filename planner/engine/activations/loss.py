@@ -7,6 +7,7 @@ Sources: transformers 5.24 `loss/loss_utils.py: ForCausalLMLoss`; Liger-Kernel `
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import Linear, linear
+from planner.engine.activations.functions import saves_output
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.tape import Tape, Tensor
@@ -114,22 +115,27 @@ def _chunk_by_chunk(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -
     return [whole]
 
 
-def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor) -> Tensor:
-    """The output projection, over all positions or the last one only."""
+def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, *, softcap: bool = False) -> Tensor:
+    """The output projection, over all positions or the last one only; `softcap`: capped by a tanh, as in Gemma 2."""
     if recipe.logits == "last":
-        hidden_states = ops.view(t, hidden_states, "batch", 1, "hidden")
-    return linear(t, head, hidden_states)
+        hidden_states = ops.view(t, hidden_states, "batch", 1, hidden_states.dims[-1])
+    logits = linear(t, head, hidden_states)
+    if softcap:
+        logits = ops.elementwise(t, logits, "logits over the cap")
+        logits = saves_output(t, logits, "tanh")
+        logits = ops.elementwise(t, logits, "capped logits")
+    return logits
 
 
 def causal_loss(
-    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor
+    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor, *, softcap: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """Head and loss of a language model; the logits too, where they are all made."""
     if recipe.loss == "fused_linear":
         return fused_linear_loss(t, head, hidden_states), None
     if recipe.loss == "chunked":
         return chunked_loss(t, head, hidden_states), None
-    logits = head_logits(t, recipe, head, hidden_states)
+    logits = head_logits(t, recipe, head, hidden_states, softcap=softcap)
     if recipe.loss == "fused_cross_entropy":
         return fused_cross_entropy(t, logits), logits
     return loss_forward(t, recipe, logits, labels), logits

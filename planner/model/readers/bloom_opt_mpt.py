@@ -22,6 +22,7 @@ _BLOOM = Traits(
     attention_names=("query_key_value", "", "", "dense"),
     mlp_names=("", "dense_h_to_4h", "dense_4h_to_h"),
     rotary=False,
+    hidden_dropout="hidden_dropout",
 )
 _MPT = replace(
     _BLOOM,
@@ -30,6 +31,7 @@ _MPT = replace(
     output_bias=False,
     mlp_bias=False,
     attention_names=("Wqkv", "", "", "out_proj"),
+    hidden_dropout="resid_pdrop",
     mlp_names=("", "up_proj", "down_proj"),
 )
 _OPT = replace(
@@ -43,6 +45,7 @@ _OPT = replace(
     activation="activation_function",
     attention_names=("q_proj", "k_proj", "v_proj", "out_proj"),
     mlp_names=("", "fc1", "fc2"),
+    hidden_dropout="dropout",
 )
 _OPT_POSITION_OFFSET = 2
 

@@ -5,7 +5,7 @@ its key, one that is fixed in the code by True or False.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from planner.model.readers.config import Config
@@ -61,7 +61,16 @@ class Traits:
     attention_names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     rotary: bool = True
+    rotary_pairs: Literal["halves", "neighbours"] = "halves"
     dropout: str = "attention_dropout"
+    hidden_dropout: str | None = None
+    """Key of the dropout after attention and feed-forward, for classes that have one."""
+    embedding_dropout: str | None = None
+    scaled_embedding: bool = False
+    softcap: bool = False
+    """Scores and logits are capped where the keys `attn_logit_softcapping` and `final_logit_softcapping` say so."""
+    scaled_residual: bool = False
+    scaled_logits: bool = False
 
 
 def switch(config: Config, value: Switch) -> bool:
@@ -92,6 +101,8 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         qk_norm_scope=traits.qk_norm_scope,
         fused=traits.fused_qkv,
         rotary_share=rotary_share(config) if traits.rotary else 0.0,
+        rotary_pairs=traits.rotary_pairs,
+        softcap=traits.softcap and config.raw("attn_logit_softcapping") is not None,
         linear=traits.linear,
         names=traits.attention_names,
     )
@@ -124,15 +135,32 @@ def feed_forward(config: Config, traits: Traits, size: int | None = None) -> Den
     )
 
 
-def layer(traits: Traits, mixer: Attention, network: FeedForward, extra: tuple[Part, ...] = ()) -> LayerGroup:
-    return LayerGroup(1, mixer, network, traits.norm, traits.norms, traits.arrangement, extra=extra)
+def layer(
+    traits: Traits, mixer: Attention, network: FeedForward, extra: tuple[Part, ...] = (), dropout: float = 0.0
+) -> LayerGroup:
+    return LayerGroup(
+        1,
+        mixer,
+        network,
+        traits.norm,
+        traits.norms,
+        traits.arrangement,
+        extra=extra,
+        dropout=dropout,
+        residual_scaled=traits.scaled_residual,
+    )
+
+
+def hidden_dropout(config: Config, traits: Traits) -> float:
+    return 0.0 if traits.hidden_dropout is None else config.number(traits.hidden_dropout, 0.0, maximum=1.0)
 
 
 def decoder_layers(config: Config, traits: Traits) -> tuple[LayerGroup, ...]:
     """Equal layers, but for their windows."""
     network = feed_forward(config, traits)
     seen = traits.windows(config, layer_count(config))
-    kinds = {window: layer(traits, attention(config, traits, window), network) for window in set(seen)}
+    dropout = hidden_dropout(config, traits)
+    kinds = {window: layer(traits, attention(config, traits, window), network, dropout=dropout) for window in set(seen)}
     return merged(kinds[window] for window in seen)
 
 
@@ -148,7 +176,12 @@ def decoder_stack(
     return Stack(
         name="decoder",
         hidden_size=hidden,
-        embedding=Embedding(config.size("vocab_size"), hidden if embedding_size is None else embedding_size),
+        embedding=Embedding(
+            config.size("vocab_size"),
+            hidden if embedding_size is None else embedding_size,
+            traits.scaled_embedding,
+            0.0 if traits.embedding_dropout is None else config.number(traits.embedding_dropout, 0.0, maximum=1.0),
+        ),
         groups=groups,
         final_norm=traits.norm if traits.final_norm else None,
         before=before,
@@ -175,6 +208,9 @@ def decoder_model(
     own = decoder_head(config, task, vocab, tied=tied, bias=bias)
     if head is not None and own is not None and own.kind == "vocabulary":
         own = head
+    if own is not None and own.kind == "vocabulary":
+        capped = traits.softcap and config.raw("final_logit_softcapping") is not None
+        own = replace(own, softcap=capped, scaled=traits.scaled_logits)
     return ModelSpec(
         name=config.model_type,
         model_type=config.model_type,

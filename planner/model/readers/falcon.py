@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.model.readers.config import Config
-from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, layer
+from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, hidden_dropout, layer
 from planner.model.readers.layers import layer_count
 from planner.model.spec import LAYER_NORM, ModelSpec
 
@@ -23,6 +23,7 @@ _TRAITS = Traits(
     linear="subclass",
     attention_names=("query_key_value", "", "", "dense"),
     mlp_names=("", "dense_h_to_4h", "dense_4h_to_h"),
+    hidden_dropout="hidden_dropout",
 )
 
 
@@ -40,5 +41,5 @@ def read(config: Config, task: str | None) -> ModelSpec:
         mixer = replace(mixer, cache_heads=mixer.heads)
     else:
         mixer = replace(mixer, kv_heads=1 if config.flag("multi_query") else mixer.heads)
-    one = layer(traits, mixer, feed_forward(config, traits))
+    one = layer(traits, mixer, feed_forward(config, traits), dropout=hidden_dropout(config, traits))
     return decoder_model(config, task, traits, (replace(one, count=layer_count(config)),))

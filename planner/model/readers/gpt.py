@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from planner.model.readers.config import Config
-from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, layer
+from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, hidden_dropout, layer
 from planner.model.readers.layers import layer_count, merged
 from planner.model.spec import LAYER_NORM, LayerGroup, ModelSpec, Part, Table
 
@@ -24,6 +24,8 @@ _GPT2 = Traits(
     mlp_names=("", "c_fc", "c_proj"),
     rotary=False,
     dropout="attn_pdrop",
+    hidden_dropout="resid_pdrop",
+    embedding_dropout="embd_pdrop",
 )
 TRAITS = {
     "gpt2": _GPT2,
@@ -40,6 +42,7 @@ TRAITS = {
         mlp_names=("", "fc_in", "fc_out"),
         head_bias=True,
         rotary=True,
+        rotary_pairs="neighbours",
     ),
     "gpt_neo": replace(
         _GPT2,
@@ -49,6 +52,8 @@ TRAITS = {
         ffn="intermediate_size",
         attention_names=("q_proj", "k_proj", "v_proj", "out_proj"),
         dropout="attention_dropout",
+        hidden_dropout="resid_dropout",
+        embedding_dropout="embed_dropout",
     ),
     "gpt_neox": replace(
         _GPT2,
@@ -62,6 +67,8 @@ TRAITS = {
         mlp_names=("", "dense_h_to_4h", "dense_4h_to_h"),
         rotary=True,
         dropout="attention_dropout",
+        hidden_dropout="hidden_dropout",
+        embedding_dropout="hidden_dropout",
     ),
 }
 TRAITS["codegen"] = replace(TRAITS["gptj"], fused_qkv=True, attention_names=("qkv_proj", "", "", "out_proj"))
@@ -93,4 +100,5 @@ def _layers(config: Config, traits: Traits) -> tuple[LayerGroup, ...]:
     window = config.size("window_size") if config.model_type == "gpt_neo" else None
     # GPT-Neo alternates global and local attention (`attention_types`, by default [[["global", "local"], n / 2]]).
     kinds = [replace(mixer, window=window if index % 2 else None) for index in range(count)]
-    return merged(layer(traits, kind, network) for kind in kinds)
+    dropout = hidden_dropout(config, traits)
+    return merged(layer(traits, kind, network, dropout=dropout) for kind in kinds)

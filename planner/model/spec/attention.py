@@ -47,6 +47,12 @@ class Attention:
     """Width of the states that keys and values are made of, where it is not the layer's own (cross attention)."""
     rotary_share: float = 1.0
     """Part of each head that rotary embedding turns; 0 where positions are encoded otherwise."""
+    rotary_pairs: Literal["halves", "neighbours"] = "halves"
+    """Which two elements are turned together: of either half (GPT-NeoX, Llama) or beside each other (GPT-J, GLM)."""
+    alibi: bool = False
+    """Scores are biased by distance (ALiBi, arXiv:2108.12409)."""
+    softcap: bool = False
+    """Scores are capped by a tanh (Gemma 2)."""
     linear: LinearKind = "linear"
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
     """Names of the projections; a fused one uses the first and the last."""

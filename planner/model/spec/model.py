@@ -93,6 +93,10 @@ class LayerGroup:
     """By how much the image's sides have shrunk in these layers, for pyramids."""
     weight_sets: int | None = None
     """Distinct sets of weights where layers share them (ALBERT); None: each layer has its own."""
+    dropout: float = 0.0
+    """Dropout of what the mixer and the feed-forward give."""
+    residual_scaled: bool = False
+    """What both give is multiplied by a constant before it is added (Granite)."""
     indices: tuple[int, ...] = ()
     """Which layers of the stack these are, where kinds alternate. Empty: they follow one another."""
 
@@ -103,6 +107,10 @@ class Embedding:
 
     vocab: int
     size: int
+    scaled: bool = False
+    """Its rows are multiplied by a constant (Gemma, Granite)."""
+    dropout: float = 0.0
+    """Dropout of the sum of all embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +129,10 @@ class Head:
     before: tuple[Part, ...] = ()
     """What stands between the stack and the projection: BERT's transform, a pooler, a classifier's dense layer."""
     name: str = "lm_head"
+    softcap: bool = False
+    """Logits are capped by a tanh (Gemma 2)."""
+    scaled: bool = False
+    """Logits are multiplied or divided by a constant (Cohere, Granite)."""
 
     @property
     def kept_by_4bit_loaders(self) -> bool:

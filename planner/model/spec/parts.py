@@ -11,6 +11,11 @@ Shard = Literal["column", "row", "vocab", "replicated"]
 """What tensor parallelism divides: the outputs, the inputs, the rows of a vocabulary, or nothing."""
 
 
+NormCode = Literal["kernel", "weight-after-cast", "weight-in-fp32", "one-plus-weight", "centred-in-fp32"]
+"""How the model's class computes a norm: one PyTorch kernel; or in Python, in fp32, and then weighted after the cast
+back (Llama), before it (OLMo 2), before it by one plus the weight (Gemma), or centred first (Cohere)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Norm:
     """A normalisation over the last dimension; `bias` adds a second vector, `weight=False` has no parameters at all."""
@@ -18,10 +23,18 @@ class Norm:
     kind: NormKind = "rmsnorm"
     bias: bool = False
     weight: bool = True
+    code: NormCode | None = None
+    """None: the usual one of its kind."""
 
     @property
     def vectors(self) -> int:
         return int(self.weight) + int(self.bias)
+
+    @property
+    def computed(self) -> NormCode:
+        """How its class computes it."""
+        usual: NormCode = "weight-after-cast" if self.kind == "rmsnorm" else "kernel"
+        return usual if self.code is None else self.code
 
 
 RMS_NORM = Norm()

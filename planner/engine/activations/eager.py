@@ -1,0 +1,83 @@
+"""Attention computed step by step in Python, as `attn_implementation="eager"` runs it.
+
+Sources: transformers 5.24 `eager_attention_forward` of the model classes; torch 2.13 `aten/src/ATen/native/
+LinearAlgebra.cpp: _matmul_impl` (operands of four dimensions are reshaped to a batch of matrices, which copies those
+that are no view of one).
+"""
+
+from planner.engine.activations import ops
+from planner.engine.activations.blocks import layer_dims
+from planner.engine.activations.functions import saves_output
+from planner.engine.activations.ops_shape import reshape
+from planner.engine.activations.shape import LayerShape
+from planner.engine.activations.tape import Dims, Tape, Tensor
+
+EAGER = "transformers 5.24, eager_attention_forward"
+
+
+def eager_attention(
+    t: Tape,
+    shape: LayerShape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    joined: bool,
+    upcast: bool = True,
+    softcap: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
+
+    `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself.
+    """
+    with t.module("eager", EAGER):
+        dtype = query.dtype
+        copied = not shape.single_sequence
+        dims = (query.dims[0], layer_dims(shape, "heads"), query.dims[1], key.dims[1])
+        key_states, value_states = key, value
+        if shape.grouped_queries:
+            key_states, value_states = repeat_heads(t, shape, key, "keys"), repeat_heads(t, shape, value, "values")
+        strided = copied and not (joined or shape.grouped_queries)
+        weights = ops.elementwise(t, batched(t, query, key_states, dims, "scores", copied, strided), "scaled scores")
+        if softcap:
+            weights = ops.elementwise(t, weights, "scores over the cap")
+            weights = saves_output(t, weights, "tanh")
+            weights = ops.elementwise(t, weights, "capped scores")
+        if mask is not None:
+            weights = ops.add(t, weights, mask, "masked scores")
+        weights = softmax_to(t, weights, value.dtype if not upcast else dtype, upcast=upcast)
+        if shape.attention_dropout:
+            weights = ops.dropout(t, weights)
+        output = batched(t, weights, value_states, query.dims, "attention output", False, strided)
+        output = ops.contiguous(t, output, label="attention output, contiguous")
+        return output, weights
+
+
+def softmax_to(t: Tape, scores: Tensor, dtype: str, *, upcast: bool) -> Tensor:
+    """Softmax, in fp32 where asked for or under autocast, and its copy in the values' dtype."""
+    if upcast or t.autocast:
+        if scores.dtype != "fp16":
+            scores = ops.to(t, scores, "fp32", "scores in fp32")
+        return ops.to(t, ops.softmax(t, scores, "fp32"), t.autocast or dtype, "attention weights")
+    return ops.softmax(t, scores, scores.dtype)
+
+
+def batched(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str, copies_a: bool, copies_b: bool) -> Tensor:
+    """`torch.matmul` of four dimensions; operands whose heads are not contiguous are copied first."""
+    if t.autocast:
+        a, b = ops.to(t, a, t.autocast), ops.to(t, b, t.autocast)
+    left = ops.contiguous(t, a, label="left operand, contiguous") if copies_a else ops.view(t, a)
+    right = ops.contiguous(t, b, label="right operand, contiguous") if copies_b else ops.view(t, b)
+    return ops.view(t, ops.matmul(t, left, right, dims, label))
+
+
+def repeat_heads(t: Tape, shape: LayerShape, x: Tensor, name: str) -> Tensor:
+    """`repeat_kv`: keys or values copied once per query head of their group."""
+    dims = (*x.dims[:2], layer_dims(shape, "heads"), x.dims[-1])
+    return ops.repeat(t, x, dims, f"{name} repeated to all heads")
+
+
+def heads_of(t: Tape, x: Tensor, shape: LayerShape, *dims: str) -> Tensor:
+    """A projection seen by heads; in eager mode its gradient comes head by head and is copied back."""
+    return reshape(t, x, *dims) if shape.kernel == "eager" else ops.view(t, x, *dims)

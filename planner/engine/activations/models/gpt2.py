@@ -1,0 +1,172 @@
+"""GPT-2: learned positions, layer norms, one projection for queries, keys and values, GELU, dropout.
+
+Source: transformers 5.24, `models/gpt2/modeling_gpt2.py`.
+"""
+
+from dataclasses import dataclass
+
+from planner.engine.activations import ops
+from planner.engine.activations.attention import attend
+from planner.engine.activations.blocks import layer_dims, linear, make_linear
+from planner.engine.activations.causal import (
+    CausalLayer,
+    CausalModel,
+    LayerParts,
+    causal_mask,
+    is_tied,
+    make_head,
+    make_layers,
+    make_table,
+    position_ids,
+)
+from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.decoders import attention_shape, attention_symbols, embedding_dropout, only_stack
+from planner.engine.activations.eager import eager_attention, heads_of
+from planner.engine.activations.functions import activate
+from planner.engine.activations.norms import make_norm, normalise
+from planner.engine.activations.ops_shape import split
+from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.setting import Found, Setting
+from planner.engine.activations.shape import LayerShape
+from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.term import Factor
+from planner.model.spec import LAYER_NORM, Attention, DenseFeedForward, ModelSpec, Table
+
+GPT2 = "transformers 5.24, models/gpt2/modeling_gpt2.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpt2Body:
+    """Layers between two embeddings and a final layer norm."""
+
+    layers: tuple[LayerShape, ...]
+    embedding_dropout: bool
+    tied_embeddings: bool
+
+    def build(self, t: Tape, recipe: Recipe) -> CausalModel:
+        embedding = make_table(t, recipe, "table rows")
+        full = recipe.lora is None
+        return CausalModel(
+            recipe,
+            embedding,
+            make_head(t, recipe, embedding, tied=self.tied_embeddings),
+            make_layers(t, recipe, self.layers, _make_layer),
+            self.hidden_states,
+            {"ln_f": make_norm(t, LAYER_NORM, ("hidden",), recipe.weight_dtype, trainable=full)},
+            {"wpe": make_table(t, recipe, "position rows")},
+        )
+
+    def hidden_states(self, t: Tape, model: CausalModel, ids: Tensor) -> Tensor:
+        """`GPT2Model.forward`."""
+        recipe = model.recipe
+        with t.module("model", f"{GPT2}: GPT2Model.forward"):
+            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            positions = position_ids(t)
+            position_embeds = ops.embedding(t, model.tables["wpe"], (1, "sequence", "hidden"), positions)
+            hidden_states = ops.add(t, inputs_embeds, position_embeds, "sum of embeddings")
+            mask = causal_mask(t, recipe, self.layers[0], inputs_embeds.dtype)
+            if self.embedding_dropout and recipe.training:
+                hidden_states = ops.dropout(t, hidden_states)
+            for layer in model.layers:
+                with t.layer(layer.slot), t.module("layer", f"{GPT2}: GPT2Block.forward"):
+                    hidden_states = _run_layer(t, recipe, layer, hidden_states, mask)
+            result = normalise(t, model.norms["ln_f"], hidden_states, "ln_f")
+            del positions, position_embeds, inputs_embeds
+            return result
+
+
+def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
+    heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
+    hidden, full = ("hidden",), recipe.lora is None
+    linears = {
+        "c_attn": make_linear(t, recipe, "c_attn", hidden, (3, heads, head_dim), shape.qkv_bias),
+        "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
+        "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
+        "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),
+    }
+    norms = {name: make_norm(t, LAYER_NORM, hidden, recipe.weight_dtype, trainable=full) for name in ("ln_1", "ln_2")}
+    return LayerParts(linears, norms)
+
+
+def _run_layer(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
+        return _block(t, recipe, layer, x, mask)
+
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+
+
+def _block(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    norms, drops = layer.parts.norms, layer.shape.hidden_dropout and recipe.training
+    residual = hidden_states
+    hidden_states = normalise(t, norms["ln_1"], hidden_states, "ln_1")
+    attn_output, _weights = _attention(t, layer, hidden_states, mask, drops=drops)
+    hidden_states = ops.add(t, attn_output, residual, "residual sum")
+    residual = hidden_states
+    hidden_states = normalise(t, norms["ln_2"], hidden_states, "ln_2")
+    feed_forward = _mlp(t, layer, hidden_states, drops=drops)
+    return ops.add(t, residual, feed_forward, "residual sum")
+
+
+def _attention(
+    t: Tape, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None, *, drops: bool
+) -> tuple[Tensor, Tensor | None]:
+    """`GPT2Attention.forward`."""
+    with t.module("self_attn", f"{GPT2}: GPT2Attention.forward"):
+        shape, linears = layer.shape, layer.parts.linears
+        heads, head_dim = layer_dims(shape, "heads"), layer_dims(shape, "head dim")
+        dims = ("batch", "sequence", heads, head_dim)
+        query, key, value = split(t, linear(t, linears["c_attn"], hidden_states), dims, dims, dims)
+        key, value = heads_of(t, key, shape, *dims), heads_of(t, value, shape, *dims)
+        query = heads_of(t, query, shape, *dims)
+        if layer.cache is not None:
+            key, value = layer.cache.update(t, key, value)
+        weights: Tensor | None = None
+        if shape.kernel == "eager":
+            output, weights = eager_attention(
+                t, shape, query, key, value, mask, joined=layer.cache is not None, upcast=False
+            )
+        else:
+            output = attend(t, shape, query, key, value, mask)
+        output = linear(t, linears["o_proj"], ops.view(t, output))
+        if drops:
+            output = ops.dropout(t, output)
+        return output, weights
+
+
+def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor, *, drops: bool) -> Tensor:
+    """`GPT2MLP.forward`."""
+    with t.module("mlp", f"{GPT2}: GPT2MLP.forward"):
+        linears = layer.parts.linears
+
+        def forward(hidden_states: Tensor) -> Tensor:
+            hidden_states = linear(t, linears["up_proj"], hidden_states)
+            hidden_states = activate(t, hidden_states, layer.shape.activation)
+            hidden_states = linear(t, linears["down_proj"], hidden_states)
+            return ops.dropout(t, hidden_states) if drops else hidden_states
+
+        return forward(hidden_states)
+
+
+def find(spec: ModelSpec, setting: Setting) -> Found | None:
+    """Learned positions beside the tokens, a fused projection of equal heads, layer norms before both halves."""
+    groups = only_stack(spec)
+    tables = [part for part in spec.stack.before if isinstance(part, Table)]
+    if groups is None or len(groups) != 1 or len(tables) != 1 or len(spec.stack.before) != 1:
+        return None
+    group = groups[0]
+    mixer, feed_forward = group.mixer, group.feed_forward
+    if not (
+        isinstance(mixer, Attention)
+        and isinstance(feed_forward, DenseFeedForward)
+        and group.norm == LAYER_NORM == spec.stack.final_norm
+        and group.arrangement == "pre"
+        and mixer.fused
+        and mixer.rotary_share == 0
+        and mixer.kv_heads == mixer.heads
+        and not feed_forward.gated
+    ):
+        return None
+    shape = attention_shape(0, group, setting)
+    symbols = (*attention_symbols(shape, group, setting), Factor("position rows", tables[0].rows))
+    body = Gpt2Body((shape,), embedding_dropout(spec), is_tied(spec))
+    return Found(body, symbols, {"0": group.count})
