@@ -37,6 +37,11 @@ class Shards:
         return cls(ranks if stage >= 3 else 1, ranks if stage >= 2 else 1, ranks if stage >= 1 else 1)
 
 
+def gathers_are_recorded(parallelism: Parallelism) -> bool:
+    """Whether the recording of a step itself gathers weights and scatters gradients, unit by unit."""
+    return parallelism.zero_stage == 3 and parallelism.data > 1 and parallelism.backend in ("fsdp1", "fsdp2")
+
+
 def divided(terms: Iterable[Term], ranks: int) -> tuple[Term, ...]:
     """The same terms as one rank of `ranks` holds them: the largest factor is divided, rounded up."""
     return tuple(terms) if ranks == 1 else tuple(_divided(item, ranks) for item in terms)
@@ -53,7 +58,7 @@ def sharding_buffers(
     spec: ModelSpec, parallelism: Parallelism, trained_elements: int, compute_bytes: int, gradient_bytes: int
 ) -> tuple[Term, ...]:
     """Buffers of the scheme in use, beside the states themselves."""
-    if parallelism.data == 1:
+    if parallelism.data == 1 or gathers_are_recorded(parallelism):
         return ()
     backend = parallelism.sharding_backend
     if parallelism.zero_stage == 0:

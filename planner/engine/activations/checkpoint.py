@@ -96,7 +96,14 @@ def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
 
 
 def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
-    """The region run plainly (`none`), or checkpointed with or without reentrance."""
+    """One layer, run plainly (`none`) or checkpointed with or without reentrance, between its sharding hooks."""
+    if t.sharding is None:
+        return _run(t, how, region, x)
+    unit = t.sharding.units[t.slot]
+    return unit.leave(t, _run(t, how, region, unit.enter(t, x)))
+
+
+def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
     if how == "none":
         return region(x)
     return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)

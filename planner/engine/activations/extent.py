@@ -52,7 +52,8 @@ def copies_alive(
     stays = segments.first_backward_end < death
     before_last_copy = (at < segments.backward.stop) & ~last_of_backward
     if record.birth < segments.forward.start:
-        return alive if outlives_forward else at < segments.forward.start
+        dies_in_its_layer = not outlives_forward and death > segments.forward.start
+        return at < segments.forward.start if dies_in_its_layer else alive
     if record.in_backward:
         return ~before_last_copy & (alive | last_of_backward) & stays
     started = (at >= segments.forward.start) & outlives_forward

@@ -53,6 +53,20 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Sharding:
+    """Fully sharded data parallel with mixed precision: shards in one dtype, gathered ones in another."""
+
+    shard_dtype: str
+    compute_dtype: str
+    reduce_dtype: str
+    reshard_after_forward: bool
+    flat_parameters: bool = False
+    """FSDP1: a unit's weights are views of one flat parameter, which gathering fills in place."""
+    keeps_gradients: bool = False
+    """FSDP1 with the original parameters: zeroing them leaves the flat gradients until the next forward pass."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """One recorded step."""
 
@@ -75,3 +89,4 @@ class Recipe:
     """A decoding step: the cache already holds the context."""
     logits: Literal["all", "last"]
     training: bool
+    sharding: Sharding | None = None

@@ -1,6 +1,7 @@
 """Records one step: training, or a forward pass without gradients."""
 
 from planner.engine.activations.autograd import run_backward
+from planner.engine.activations.fully_shard import FullyShard
 from planner.engine.activations.recipe import Model, Recipe
 from planner.engine.activations.tape import Tape
 
@@ -17,12 +18,20 @@ def _training(recipe: Recipe) -> Tape:
     if recipe.gradients_from_start == "step":
         _make_gradients(t, recipe, model)
     inputs = model.inputs(t)
+    if recipe.sharding is not None:
+        t.sharding = FullyShard.of(recipe.sharding, model)
+    left_over = t.sharding.left_over_gradients(t) if t.sharding is not None else []
     t.moment = "start_of_step"
     t.tick("start of step")
+    left_over.clear()
     if recipe.gradients_from_start == "accumulation":
         _make_gradients(t, recipe, model)
     t.moment = "forward"
+    if t.sharding is not None:
+        t.sharding.before_model(t)
     loss, kept = model.train(t, inputs)
+    if t.sharding is not None:
+        loss = t.sharding.after_model(t, loss)
     t.autocast = None
     t.weight_copies.clear()
     t.moment = "end_of_forward"
@@ -32,6 +41,8 @@ def _training(recipe: Recipe) -> Tape:
     gradient = t.new((), loss.dtype, "gradient of loss")
     t.tick("gradient of loss")
     run_backward(t, loss.node, loss.output_index, gradient)
+    if t.sharding is not None:
+        t.sharding.after_backward(t)
     del loss, gradient, kept
     t.in_backward = False
     t.moment = "optimizer_step"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from planner.engine.activations.autograd import Accumulate, Node
     from planner.engine.activations.checkpoint import Frame
+    from planner.engine.activations.fully_shard import FullyShard
 
 Dim = str | int
 """A named dimension such as `hidden`, or a plain number."""
@@ -110,6 +111,8 @@ class Tape:
     """The checkpointed region that is being run, or run again."""
     ticks_left: int | None = None
     """Operators that recomputation still runs; what follows the last of them is not made."""
+    sharding: "FullyShard | None" = None
+    """Gathers and scatters the weights of each layer around its run."""
     _modules: list[str] = field(default_factory=list)
     _sequence: int = 0
 

@@ -112,7 +112,15 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
         return None
     shard_dtype, autocast = PRECISIONS[phase.precision]
     compute_dtype = autocast or shard_dtype
-    return Sharding(shard_dtype, compute_dtype, spread.fsdp_reduce_dtype or compute_dtype, spread.reshard_after_forward)
+    flat = spread.backend == "fsdp1"
+    return Sharding(
+        shard_dtype,
+        compute_dtype,
+        spread.fsdp_reduce_dtype or compute_dtype,
+        spread.reshard_after_forward,
+        flat_parameters=flat,
+        keeps_gradients=flat and spread.use_orig_params,
+    )
 
 
 def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:

@@ -1,0 +1,238 @@
+"""Fully sharded data parallel, a unit per layer and one for the rest: when weights are gathered, gradients scattered.
+
+FSDP2 (`fully_shard`) gathers into a buffer and copies out; FSDP1 gathers into a flat parameter. Sources: torch 2.13
+`torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py` (`unshard`, `wait_for_unshard`, `post_backward`),
+`_fsdp_collectives.py` (`foreach_all_gather`, `foreach_reduce`), `_fsdp_state.py`; `torch/distributed/fsdp/
+_runtime_utils.py` and `_flat_param.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
+
+from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.recipe import Model, Recipe, Sharding
+from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.term import Factor
+
+FSDP2 = "torch 2.13 FSDP2, _fsdp_param_group.py and _fsdp_collectives.py"
+FSDP1 = "torch 2.13 FSDP1, fsdp/_runtime_utils.py and fsdp/_flat_param.py"
+WEIGHTS = "weight copy"
+GRADIENTS = "gradient"
+ROOT = "root"
+
+
+@dataclass(slots=True)
+class Unit:
+    """One parameter group: a layer, or everything outside the layers."""
+
+    owner: "FullyShard"
+    kind: str
+    weights: list[Tensor]
+    previous: "Unit | None" = None
+    """The unit that ran before it in forward, which is gathered while this one runs backward."""
+    gathered: Tensor | None = None
+    """All-gather output that waits to be copied into parameters."""
+    parameters: Tensor | None = None
+
+    def unshard(self, t: Tape) -> None:
+        """Cast the shard, gather everybody's: into the flat parameter itself, or for a later copy into parameters."""
+        if self.gathered is not None or self.parameters is not None:
+            return
+        dtype = self.owner.sharding.compute_dtype
+        with t.module("fsdp", self.owner.source):
+            cast = t.new((f"shard of {self.kind}",), dtype, "this rank's shard, cast", WEIGHTS)
+            gathered = t.new((f"unit {self.kind}",), dtype, "gathered shards", WEIGHTS)
+            t.tick("all-gather")
+            del cast
+        if self.owner.sharding.flat_parameters:
+            self.parameters = gathered
+        else:
+            self.gathered = gathered
+
+    def wait(self, t: Tape, *, forward: bool) -> None:
+        """Copy the gathered shards into parameters. In forward the gathered ones stay until the next unit's copy."""
+        if self.gathered is None:
+            return
+        before = self.owner.kept_gathered if forward else None
+        with t.module("fsdp", self.owner.source):
+            self.parameters = t.new(
+                (f"unit {self.kind}",), self.owner.sharding.compute_dtype, "whole parameters", WEIGHTS
+            )
+            t.tick("copy-out")
+        del before
+        if forward:
+            self.owner.kept_gathered = self.gathered
+        self.gathered = None
+
+    def enter(self, t: Tape, x: Tensor) -> Tensor:
+        """`pre_forward`: gather, and see to it that gradients are scattered once the input's gradient is there."""
+        self.unshard(t)
+        self.wait(t, forward=True)
+        return self._hook(t, x, self.post_backward)
+
+    def leave(self, t: Tape, out: Tensor) -> Tensor:
+        """`post_forward`: free the parameters, gather them again before the output's gradient is used."""
+        keeps_root = self.owner.sharding.flat_parameters and self.kind == ROOT
+        if self.owner.sharding.reshard_after_forward and not keeps_root:
+            self.parameters = None
+        self.previous, self.owner.latest = self.owner.latest, self
+        return self._hook(t, out, self.pre_backward)
+
+    def _hook(self, t: Tape, x: Tensor, hook: Callable[[Tape], None]) -> Tensor:
+        def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+            hook(t)
+            gradient = gradients[0]
+            return [None if gradient is None else gradient.handle(view=gradient.is_view)]
+
+        out = x.handle(view=x.is_view)
+        record(t, "fsdp hook", [x], [out], backward)
+        return out
+
+    def pre_backward(self, t: Tape) -> None:
+        self.unshard(t)
+        self.wait(t, forward=False)
+        if self.previous is not None:
+            self.previous.unshard(t)
+
+    def post_backward(self, t: Tape) -> None:
+        """Reduce-scatter: a flat copy of all gradients in the reduce dtype, of which a shard comes back."""
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        for weight in self.weights:
+            weight.grad = None
+        sharding = self.owner.sharding
+        if not sharding.flat_parameters:
+            self.parameters = None
+        self.owner.reduce_input = None
+        if not gradients:
+            return
+        with t.module("fsdp", self.owner.source):
+            if sharding.flat_parameters:
+                self._scatter_flat(t, gradients)
+            else:
+                self._scatter(t, gradients)
+
+    def _scatter(self, t: Tape, gradients: list[Tensor]) -> None:
+        """FSDP2: gradients are copied into one buffer, which stays until the next unit's."""
+        sharding = self.owner.sharding
+        self.owner.reduce_input = t.new(
+            (f"unit {self.kind}",), sharding.reduce_dtype, "gradients to be reduced", GRADIENTS
+        )
+        t.tick("gradients copied in")
+        # The loop variable of `foreach_reduce` goes on holding the last gradient.
+        last = gradients[-1]
+        gradients.clear()
+        self._keep_shard(t)
+        del last
+
+    def _scatter_flat(self, t: Tape, gradients: list[Tensor]) -> None:
+        """FSDP1: the flat parameter's gradient, its cast to the reduce dtype, and the shard, all at once."""
+        sharding = self.owner.sharding
+        flat = t.new((f"unit {self.kind}",), sharding.compute_dtype, "flat gradient", GRADIENTS)
+        t.tick("gradients joined")
+        gradients.clear()
+        self.parameters = None
+        cast = flat
+        if sharding.reduce_dtype != sharding.compute_dtype:
+            cast = t.new((f"unit {self.kind}",), sharding.reduce_dtype, "flat gradient, cast", GRADIENTS)
+            t.tick("flat gradient cast")
+        self._keep_shard(t)
+        del flat, cast
+
+    def _keep_shard(self, t: Tape) -> None:
+        sharding = self.owner.sharding
+        shard = t.new((f"shard of {self.kind}",), sharding.reduce_dtype, "sharded gradients", GRADIENTS)
+        t.tick("reduce-scatter")
+        if sharding.reduce_dtype != sharding.shard_dtype:
+            shard = t.new((f"shard of {self.kind}",), sharding.shard_dtype, "sharded gradients", GRADIENTS)
+            t.tick("sharded gradients, cast")
+        self.owner.scattered.append(shard)
+
+
+@dataclass(slots=True)
+class FullyShard:
+    """All units of a model, and what they share."""
+
+    sharding: Sharding
+    units: dict[str, Unit] = field(default_factory=dict)
+    """By slot; the root's is empty."""
+    latest: Unit | None = None
+    kept_gathered: Tensor | None = None
+    reduce_input: Tensor | None = None
+    scattered: list[Tensor] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sharding: Sharding, model: Model) -> "FullyShard":
+        shared = cls(sharding)
+        for slot, _, weight in model.weights():
+            unit = shared.units.setdefault(slot, Unit(shared, unit_kind(slot), []))
+            if all(weight is not other for other in unit.weights):
+                unit.weights.append(weight)
+        return shared
+
+    @property
+    def source(self) -> str:
+        return FSDP1 if self.sharding.flat_parameters else FSDP2
+
+    @property
+    def root(self) -> Unit:
+        return self.units[""]
+
+    def left_over_gradients(self, t: Tape) -> list[Tensor]:
+        """Sharded gradients of the step before, where zeroing did not free them."""
+        if not self.sharding.keeps_gradients:
+            return []
+        made: list[Tensor] = []
+        for slot, unit in self.units.items():
+            with t.layer(slot), t.module("fsdp", self.source):
+                dims = (f"shard of {unit.kind}",)
+                made.append(t.new(dims, self.sharding.shard_dtype, "sharded gradients of the last step", GRADIENTS))
+        return made
+
+    def before_model(self, t: Tape) -> None:
+        self.root.unshard(t)
+        self.root.wait(t, forward=True)
+
+    def after_model(self, t: Tape, loss: Tensor) -> Tensor:
+        out = self.root.leave(t, loss)
+        self.kept_gathered = None
+        return out
+
+    def after_backward(self, t: Tape) -> None:
+        """The final callback: the root's gradients, and the last buffers."""
+        self.root.post_backward(t)
+        self.reduce_input = None
+
+
+@lru_cache(maxsize=256)
+def unit_shapes(recipe: Recipe) -> Mapping[str, tuple[Dims, ...]]:
+    """The shapes of all weights of one unit of each kind."""
+    model = recipe.body.build(Tape(), replace(recipe, sharding=None))
+    shapes: dict[str, tuple[Dims, ...]] = {}
+    seen: set[int] = set()
+    for slot, _, weight in model.weights():
+        if id(weight) not in seen and not slot.endswith(("/middle", "/last")):
+            seen.add(id(weight))
+            shapes[unit_kind(slot)] = (*shapes.get(unit_kind(slot), ()), weight.dims)
+    return shapes
+
+
+def unit_symbols(recipe: Recipe, symbols: Mapping[str, Factor], ranks: int) -> tuple[Factor, ...]:
+    """How many parameters a unit of each kind has, and how many of them a rank holds."""
+    found: list[Factor] = []
+    for kind, shapes in unit_shapes(recipe).items():
+        elements = sum(
+            prod(int(symbols[dim].value) if isinstance(dim, str) else dim for dim in shape) for shape in shapes
+        )
+        what = "outside the layers" if kind == ROOT else "of a layer"
+        found += [
+            Factor(f"unit {kind}", elements, f"parameters {what}"),
+            Factor(f"shard of {kind}", -(-elements // ranks), f"{elements} parameters {what} / {ranks} ranks"),
+        ]
+    return tuple(found)
+
+
+def unit_kind(slot: str) -> str:
+    """Layers of a kind are units of one size."""
+    return slot.partition("/")[0] if slot else ROOT
