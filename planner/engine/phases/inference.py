@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from planner.engine.activations.lower import PRECISIONS, Loads, lower
+from planner.engine.activations.lower import PRECISIONS, lower
+from planner.engine.activations.setting import Loads
 from planner.engine.phases.standing import rotary_buffers
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Number, Term
@@ -24,7 +25,14 @@ def plan_forward(
     parallelism = phase.parallelism
     lowered = lower(
         spec,
-        Loads(batch=batch, sequence=sequence, tensor_parallel=parallelism.tensor, pipeline=parallelism.pipeline),
+        Loads(
+            batch=batch,
+            sequence=sequence,
+            decoder_sequence=phase.decoder_sequence_length,
+            image_size=phase.image_size,
+            tensor_parallel=parallelism.tensor,
+            pipeline=parallelism.pipeline,
+        ),
         precision=phase.precision,
         attention=phase.attention_implementation,
         mask=phase.attention_mask,

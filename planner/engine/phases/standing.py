@@ -44,7 +44,7 @@ class StateChoices:
     def of(cls, phase: TrainingStep) -> "StateChoices":
         tuned = adapters(phase)
         return cls(
-            phase.precision,
+            recipe_precision(phase),
             phase.optimizer,
             phase.optimizer_implementation,
             phase.optimizer_state_dtype,
@@ -56,7 +56,19 @@ class StateChoices:
         )
 
     @property
-    def has_master_weights(self) -> bool:
+    def recipe_precision(phase: TrainingStep) -> str:
+    """The precision as the software in use carries it out.
+
+    DeepSpeed takes no part in autocast: asked for mixed precision, it keeps 16-bit weights and an fp32 master copy
+    (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`).
+    """
+    spread = phase.parallelism
+    if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
+        return f"{phase.precision.removeprefix('amp-')}-fp32-master"
+    return phase.precision
+
+
+def has_master_weights(self) -> bool:
         return has_master_weights(self.precision)
 
     @property
@@ -75,6 +87,18 @@ class Standing:
 def adapters(phase: TrainingStep) -> FineTuning | None:
     """The phase, if it trains adapters."""
     return phase if isinstance(phase, FineTuning) and phase.uses_adapters else None
+
+
+def recipe_precision(phase: TrainingStep) -> str:
+    """The precision as the software in use carries it out.
+
+    DeepSpeed takes no part in autocast: asked for mixed precision, it keeps 16-bit weights and an fp32 master copy
+    (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`).
+    """
+    spread = phase.parallelism
+    if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
+        return f"{phase.precision.removeprefix('amp-')}-fp32-master"
+    return phase.precision
 
 
 def has_master_weights(precision: str) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from planner.engine.activations.lower import PRECISIONS, Loads, Lowered, lora_recipe, lower
 from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.tape import BYTES
-from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, standing
+from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.rounding import ceil_div, smaller
 from planner.engine.sharding import ALL, Shards, gathers_are_recorded
 from planner.engine.term import Number
@@ -55,6 +55,8 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         batch=batch,
         sequence=length,
         rank=tuned.lora.rank if tuned else 1,
+        decoder_sequence=phase.decoder_sequence_length,
+        image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
         pipeline=parallelism.pipeline,
         loss_chunk=_loss_chunk(phase, spec, batch * length),
@@ -63,7 +65,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
     return lower(
         spec,
         loads,
-        precision=phase.precision,
+        precision=recipe_precision(phase),
         attention=phase.attention_implementation,
         mask=phase.attention_mask,
         version=phase.framework_version,
@@ -73,7 +75,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=_gradients_from_start(phase),
-        gradient_dtype="fp32" if has_master_weights(phase.precision) else None,
+        gradient_dtype="fp32" if has_master_weights(recipe_precision(phase)) else None,
         lora=lora_recipe(
             spec, tuned.lora.target_modules, dropout=tuned.lora.dropout > 0, dtype=tuned.lora.adapter_dtype
         )
@@ -127,7 +129,7 @@ def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accum
     """Whether backward finds gradients to add to."""
     spread = phase.parallelism
     in_buckets = spread.zero_stage == 0 and spread.data > 1 and spread.gradient_as_bucket_view
-    if has_master_weights(phase.precision) or in_buckets or not phase.zero_grad_set_to_none:
+    if has_master_weights(recipe_precision(phase)) or in_buckets or not phase.zero_grad_set_to_none:
         return "step"
     return "accumulation" if phase.gradient_accumulation_steps > 1 else "none"
 
