@@ -59,7 +59,7 @@ class MainWindow(QMainWindow):
         self._fill_recent()
         self._title()
         self._restore()
-        self._columns.setFocus()  # else the first button of the toolbar has it
+        self.columns.setFocus()  # else the first button of the toolbar has it
 
     def pick_model(self) -> None:
         self.model_panel.picker.open()
@@ -139,7 +139,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         self.settings.keep_bytes("window", self.saveGeometry())
-        self.settings.keep_bytes("columns", self._columns.saveState())
+        self.settings.keep_bytes("columns", self.columns.saveState())
         event.accept()
 
     def _export_to(self, path: Path) -> None:
@@ -173,23 +173,23 @@ class MainWindow(QMainWindow):
         self.why = WhyPanel(self.session, self.theme)
         left = _column("panel", (14, 12, 14, 12), self.model_panel, self.phases_panel, self.gpu_panel)
         centre = _column("window", (16, 12, 16, 12), self.chart, self.table)
-        self._columns = QSplitter(Qt.Orientation.Horizontal)
-        self._columns.setHandleWidth(1)
-        self._columns.setChildrenCollapsible(False)
+        self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self.columns.setHandleWidth(1)
+        self.columns.setChildrenCollapsible(False)
         for widget, stretch in ((left, 0), (centre, 1), (self.why, 0)):
-            self._columns.addWidget(widget)
-            self._columns.setStretchFactor(self._columns.count() - 1, stretch)
+            self.columns.addWidget(widget)
+            self.columns.setStretchFactor(self.columns.count() - 1, stretch)
         left.setMinimumWidth(320)
         self.why.setMinimumWidth(210)
-        self._columns.setSizes([LEFT_WIDTH, 1440 - LEFT_WIDTH - RIGHT_WIDTH, RIGHT_WIDTH])
-        self.setCentralWidget(self._columns)
+        self.columns.setSizes([LEFT_WIDTH, 1440 - LEFT_WIDTH - RIGHT_WIDTH, RIGHT_WIDTH])
+        self.setCentralWidget(self.columns)
 
     def _restore(self) -> None:
         geometry, columns = self.settings.bytes_of("window"), self.settings.bytes_of("columns")
         if geometry is not None:
             self.restoreGeometry(geometry)
         if columns is not None:
-            self._columns.restoreState(columns)
+            self.columns.restoreState(columns)
 
     def _title(self) -> None:
         name = self.session.state.scenario.name or (self.session.path.stem if self.session.path else "Untitled")

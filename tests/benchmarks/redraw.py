@@ -67,17 +67,15 @@ def _bare_plot(app, size, bars: int):
 
     plot = pyqtgraph.PlotWidget()
     plot.resize(size)
-    items = [pyqtgraph.BarGraphItem(x=[position], height=[1.0], width=0.6) for position in range(bars)]
-    for item in items:
-        plot.addItem(item)
+    item = pyqtgraph.BarGraphItem(x=list(range(bars)), height=[1.0] * bars, width=0.6)
+    plot.addItem(item)
     plot.show()
     app.processEvents()
     heights = itertools.cycle(range(1, 30))
 
     def redraw() -> None:
         height = next(heights)
-        for item in items:
-            item.setOpts(height=[height])
+        item.setOpts(height=[height + position % 3 for position in range(bars)])
         app.processEvents()
 
     return plot, redraw

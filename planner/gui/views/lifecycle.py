@@ -33,6 +33,8 @@ class PaintedChart(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName(NAME)
         self._theme = theme
         self.spec: ChartSpec | None = None
 
@@ -85,6 +87,8 @@ class LifecycleView(QFrame):
             self.plot.setAccessibleName(NAME)
             self.plot.picked.connect(self._on_picked)
             self._stack.addWidget(self.plot)
+            QWidget.setTabOrder(self._picture, self.plot)
+            self._picture.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             self._stack.setCurrentWidget(self.plot)
             self._show()
         return self.plot

@@ -1,0 +1,58 @@
+"""Starting the program: with a display, with none, with a file."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+
+
+def start(*arguments, wrapper=(), **environment):
+    kept = {key: value for key, value in os.environ.items() if key not in DISPLAY_VARIABLES}
+    return subprocess.run(
+        [*wrapper, sys.executable, "-m", "planner", *arguments],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these always have a display")
+def test_without_a_display_one_sentence_says_so():
+    done = start()
+    assert done.returncode == 2
+    assert "no screen" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_ends_once_the_chart_is_painted():
+    done = start("--exit-after-first-paint", QT_QPA_PLATFORM="offscreen")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_pyqtgraph_is_imported_after_the_first_picture():
+    code = (
+        "import sys\n"
+        "from planner.gui.application import build_window, make_application\n"
+        "window = build_window(make_application())\n"
+        "window.show()\n"
+        "assert 'pyqtgraph' not in sys.modules\n"
+    )
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.x11
+@pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="needs xvfb-run")
+def test_it_starts_on_a_real_x_server():
+    screen = ("xvfb-run", "-a", "-s", "-screen 0 1280x720x24")
+    done = start("--exit-after-first-paint", wrapper=screen)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
