@@ -56,19 +56,7 @@ class StateChoices:
         )
 
     @property
-    def recipe_precision(phase: TrainingStep) -> str:
-    """The precision as the software in use carries it out.
-
-    DeepSpeed takes no part in autocast: asked for mixed precision, it keeps 16-bit weights and an fp32 master copy
-    (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`).
-    """
-    spread = phase.parallelism
-    if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
-        return f"{phase.precision.removeprefix('amp-')}-fp32-master"
-    return phase.precision
-
-
-def has_master_weights(self) -> bool:
+    def has_master_weights(self) -> bool:
         return has_master_weights(self.precision)
 
     @property

@@ -4,7 +4,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from planner.engine.activations.lower import PRECISIONS, Loads, Lowered, lora_recipe, lower
+from planner.engine.activations.lower import PRECISIONS, Lowered, lora_recipe, lower
 from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.tape import BYTES
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
