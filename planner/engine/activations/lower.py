@@ -9,15 +9,21 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import gpt2, llama, moe
+from planner.engine.activations.models import deepseek, gpt2, gpt_neox, llama, moe
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
-from planner.engine.activations.setting import Found, Setting, divided
+from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.trace import Symbols
 from planner.engine.activations.versions import builds_mask_without_being_given_one
 from planner.engine.term import Factor, Number
 from planner.model.spec import ModelSpec
 
-FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (llama.find, moe.find, gpt2.find)
+FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
+    llama.find,
+    moe.find,
+    deepseek.find,
+    gpt2.find,
+    gpt_neox.find,
+)
 """Each looks at a model's structure and answers if it is its own."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
@@ -38,20 +44,6 @@ PRECISIONS: Mapping[str, tuple[str, str | None]] = {
 
 ATTENTION_ROLES = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP_ROLES = ("gate_proj", "up_proj", "down_proj")
-
-
-@dataclass(frozen=True, slots=True)
-class Loads:
-    """The numeric side of a workload, per GPU; any of them may be an array over the points of a sweep."""
-
-    batch: Number
-    sequence: Number
-    context: Number = 0
-    rank: Number = 1
-    loss_chunk: Number = 1
-    """Tokens whose logits exist at once, where the loss is computed piece by piece."""
-    tensor_parallel: int = 1
-    pipeline: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +90,9 @@ def lower(
         compute_dtype=autocast or weight_dtype,
         needs_mask=mask == "padded"
         or (mask == "none" and training and not use_cache and builds_mask_without_being_given_one(version)),
+        passes_mask=mask != "none",
         training=training,
+        version=version,
         longest_sequence=int(np.max(loads.sequence)),
         tensor_parallel=loads.tensor_parallel,
         single_sequence=int(np.max(loads.batch)) == 1,
@@ -125,7 +119,8 @@ def lower(
         sharding=sharding,
     )
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
-    symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols)}
+    derived = found.derived(loads) if found.derived is not None else ()
+    symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived)}
     if sharding is not None:
         symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards)}
     return Lowered(recipe, symbols, layers, approximations)

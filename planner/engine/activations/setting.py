@@ -1,14 +1,32 @@
 """What a model family is told of the workload, and what it answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
 from planner.engine.activations.recipe import Body
-from planner.engine.term import Factor
+from planner.engine.term import Factor, Number
 
 RECORDED = 3
 """Layers of a kind that are recorded where there are more; further ones repeat the middle one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The numeric side of a workload, per GPU; any of them may be an array over the points of a sweep."""
+
+    batch: Number
+    sequence: Number
+    context: Number = 0
+    rank: Number = 1
+    loss_chunk: Number = 1
+    """Tokens whose logits exist at once, where the loss is computed piece by piece."""
+    decoder_sequence: Number | None = None
+    """Tokens on the decoder's side of an encoder-decoder; None: as many as on the encoder's."""
+    image_size: Number | None = None
+    """Sides of an image in pixels; None: those that the model was built for."""
+    tensor_parallel: int = 1
+    pipeline: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +37,10 @@ class Setting:
     compute_dtype: str
     needs_mask: bool
     """An attention mask tensor exists: one was passed with padding, or the framework builds one."""
+    passes_mask: bool
+    """The batch holds an attention mask, whatever it hides."""
     training: bool
+    version: str
     longest_sequence: int
     tensor_parallel: int
     single_sequence: bool = False
@@ -44,6 +65,8 @@ class Found:
     body: Body
     symbols: tuple[Factor, ...]
     layers: Mapping[str, int]
+    derived: Callable[[Loads], tuple[Factor, ...]] | None = None
+    """Dimensions that follow from the workload, such as the patches of an image."""
 
 
 def divided(name: str, whole: int, parts: int) -> Factor:

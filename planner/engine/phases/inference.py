@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from planner.engine.activations.lower import PRECISIONS, lower
 from planner.engine.activations.setting import Loads
-from planner.engine.phases.standing import rotary_buffers
+from planner.engine.activations.tape import BYTES
+from planner.engine.buffers import buffer_terms
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Number, Term
 from planner.engine.traced import TracedPhase
@@ -52,7 +53,7 @@ def plan_forward(
         pipeline=parallelism.pipeline,
         expert_parallel=parallelism.expert,
     )
-    return TracedPhase(lowered, (*weights, *rotary_buffers(spec, FORWARD)), {"forward": "forward"})
+    return TracedPhase(lowered, (*weights, *buffer_terms(spec, BYTES[weight_dtype], FORWARD)), {"forward": "forward"})
 
 
 def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
@@ -81,6 +82,6 @@ def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
             logits="last",
             experts=phase.experts_implementation,
         )
-        settled = TracedPhase(lowered, rotary_buffers(spec, (instant,)), {"forward": instant}).settle()
+        settled = TracedPhase(lowered, buffer_terms(spec, BYTES[dtype], (instant,)), {"forward": instant}).settle()
         told += [item for item in settled.terms() if item.component != "kv_cache"]
     return tuple(told)

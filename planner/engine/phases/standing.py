@@ -9,12 +9,13 @@ from math import prod
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
+from planner.engine.buffers import buffer_terms
 from planner.engine.optimizer import ParameterTensor, state_terms, step_temporary_terms
 from planner.engine.quantization import stage_weights, weight_terms
 from planner.engine.sharding import ALL, Shards, divided, sharding_buffers
 from planner.engine.term import Factor, Term
 from planner.model.counts import lora_targets, shard_elements
-from planner.model.spec import Attention, ModelSpec
+from planner.model.spec import ModelSpec
 from planner.model.weights import Weight
 from planner.scenario.parallelism import Offload, Parallelism
 from planner.scenario.phases import FineTuning, Lora
@@ -22,7 +23,6 @@ from planner.scenario.step import TrainingStep
 
 MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed BF16_Optimizer, Megatron-LM"
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
-ROTARY = "transformers 5.24, LlamaRotaryEmbedding: inv_freq and original_inv_freq, fp32"
 COMPUTE_BYTES = 2
 
 
@@ -104,7 +104,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     terms = (
         *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
         *_adapter_weights(choices, elements),
-        *rotary_buffers(spec, ALL),
+        *buffer_terms(spec, BYTES[choices.weight_dtype], ALL),
         *_optimizer_terms(choices, tensors, elements, shards.optimizer),
         *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
     )
@@ -174,13 +174,3 @@ def _optimizer_terms(
     factors = (Factor("parameters", elements), Factor("bytes", 4))
     copy = Term("optimizer_states", "fp32 master weights", factors, ALL, MASTER)
     return (*states, *temporaries, *divided((copy,), ranks))
-
-
-def rotary_buffers(spec: ModelSpec, alive: tuple[str, ...]) -> tuple[Term, ...]:
-    """The frequencies of rotary embedding, which the model keeps twice."""
-    mixer = spec.stack.groups[0].mixer if spec.stack.groups else None
-    if not isinstance(mixer, Attention) or mixer.rotary_share == 0:
-        return ()
-    rotated = int(mixer.head_dim * mixer.rotary_share) // 2
-    factors = (Factor("buffers", 2), Factor("half of the rotated head dim", rotated), Factor("bytes", 4))
-    return (Term("weights", "rotary frequencies", factors, alive, ROTARY),)

@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.engine.activations.lower import PRECISIONS, Lowered, lora_recipe, lower
 from planner.engine.activations.recipe import Loss, Sharding
+from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.rounding import ceil_div, smaller

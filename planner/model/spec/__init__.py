@@ -1,6 +1,6 @@
 """The structural description of a model, as small frozen values."""
 
-from planner.model.spec.attention import Attention, LatentAttention, SparseIndexer
+from planner.model.spec.attention import Attention, LatentAttention, Rotary, SparseIndexer
 from planner.model.spec.feed_forward import ChannelMix, DenseFeedForward, FeedForward, MixtureOfExperts, Routing
 from planner.model.spec.model import (
     DOWNSAMPLE,
@@ -24,6 +24,7 @@ from planner.model.spec.parts import (
     GROUP_NORM,
     LAYER_NORM,
     RMS_NORM,
+    Buffer,
     Convolution,
     Linear,
     LinearKind,
@@ -57,6 +58,7 @@ __all__ = [
     "Arrangement",
     "Attention",
     "Block",
+    "Buffer",
     "ChannelMix",
     "Convolution",
     "DenseFeedForward",
@@ -85,6 +87,7 @@ __all__ = [
     "RealGatedRecurrence",
     "RecurrentMixer",
     "Repeated",
+    "Rotary",
     "Routing",
     "Rwkv",
     "Shard",

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from planner.model.spec.attention import Attention, LatentAttention
 from planner.model.spec.feed_forward import FeedForward
-from planner.model.spec.parts import RMS_NORM, Norm, Part
+from planner.model.spec.parts import RMS_NORM, Buffer, Norm, Part
 from planner.model.spec.recurrent import (
     GatedDeltaNet,
     LightningAttention,
@@ -173,6 +173,8 @@ class Stack:
     after: tuple[Part, ...] = ()
     """Poolers, projectors, output projections."""
     image: ImageInput | None = None
+    buffers: tuple[Buffer, ...] = ()
+    """What the modules of the whole stack keep beside parameters, rotary frequencies left out."""
 
     @property
     def layers(self) -> int:

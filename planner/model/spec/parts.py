@@ -101,6 +101,17 @@ class NormPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor that a module keeps beside its parameters: it is no weight, but stands on the GPU like one."""
+
+    name: str
+    elements: int
+    bytes_per_element: int | None = None
+    """None: it has the dtype of the weights."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Repeated:
     """`count` times the same parts, such as the levels of a pyramid."""
 

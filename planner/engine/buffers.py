@@ -1,0 +1,35 @@
+"""Buffers: tensors that a model's modules keep on the GPU beside their parameters."""
+
+from planner.engine.term import Factor, Term
+from planner.model.spec import Attention, ModelSpec
+
+ROTARY = "transformers 5.24, LlamaRotaryEmbedding: inv_freq and original_inv_freq, fp32"
+
+
+def buffer_terms(spec: ModelSpec, weight_bytes: int, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """All buffers of the model, whose weights have `weight_bytes` bytes per element."""
+    told = [
+        Term(
+            "weights",
+            buffer.name,
+            (
+                Factor("elements", buffer.elements),
+                Factor("bytes", weight_bytes if buffer.bytes_per_element is None else buffer.bytes_per_element),
+            ),
+            alive,
+            buffer.source,
+        )
+        for stack in spec.stacks
+        for buffer in stack.buffers
+    ]
+    return (*rotary_buffers(spec, alive), *told)
+
+
+def rotary_buffers(spec: ModelSpec, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """The frequencies of rotary embedding, which the model keeps twice."""
+    mixer = spec.stack.groups[0].mixer if spec.stack.groups else None
+    if not isinstance(mixer, Attention) or mixer.rotary_share == 0:
+        return ()
+    rotated = int(mixer.head_dim * mixer.rotary_share) // 2
+    factors = (Factor("buffers", 2), Factor("half of the rotated head dim", rotated), Factor("bytes", 4))
+    return (Term("weights", "rotary frequencies", factors, alive, ROTARY),)
