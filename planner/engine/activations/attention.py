@@ -7,6 +7,7 @@ eager_attention_forward`; torch 2.13 `aten/src/ATen/native/transformers/attentio
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import LLAMA, LayerWeights, layer_dims, linear, rms_norm, rotate
+from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
@@ -46,7 +47,20 @@ def _heads(t: Tape, weights: LayerWeights, name: str, hidden_states: Tensor) -> 
 
 
 def attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Query, key and value, (batch, sequence, heads, head dim) in memory, to (batch, sequence, heads, head dim)."""
+    """Query, key and value, (batch, sequence, heads, head dim) in memory, to (batch, sequence, heads, head dim).
+
+    Selective checkpointing runs just this again in backward (Megatron-LM's selective recomputation, arXiv:2205.05198).
+    """
+    if t.techniques.selective != "core-attention":
+        return _attend(t, shape, query, key, value, mask)
+
+    def core(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return _attend(t, shape, query, key, value, mask)
+
+    return checkpoint(t, core, query, key, value)
+
+
+def _attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     if shape.kernel == "eager":
         return _eager(t, shape, query, key, value, mask)
     if t.autocast:
@@ -74,8 +88,12 @@ def _eager(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
         else:
             key_states, value_states = key, value
         scores_dims = (query.dims[0], layer_dims(shape, "heads"), query.dims[1], key.dims[1])
+        # Latent attention joins queries and keys of all heads in new tensors, head by head.
+        joined = shape.latent is not None
         weights = ops.elementwise(
-            t, _batched(t, query, key_states, scores_dims, "scores", shape.grouped_queries), "scaled scores"
+            t,
+            _batched(t, query, key_states, scores_dims, "scores", shape.grouped_queries or joined, not joined),
+            "scaled scores",
         )
         if mask is not None:
             weights = ops.add(t, weights, mask, "masked scores")
@@ -83,7 +101,8 @@ def _eager(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
         weights = ops.to(t, weights, dtype, "attention weights")
         if shape.attention_dropout:
             weights = ops.dropout(t, weights)
-        output = _batched(t, weights, value_states, query.dims, "attention output", shape.grouped_queries, False)
+        output_dims = (*query.dims[:-1], value.dims[-1])
+        output = _batched(t, weights, value_states, output_dims, "attention output", shape.grouped_queries, False)
         return ops.contiguous(t, output, label="attention output, contiguous")
 
 
@@ -104,6 +123,7 @@ def _math(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor)
         dtype = query.dtype
         heads = layer_dims(shape, "heads")
         query, key, value = (ops.to(t, x, "fp32") for x in (query, key, value))
+        output_dims = (*query.dims[:-1], value.dims[-1])
         scaled = ops.elementwise(t, query, "scaled q")
         with t.no_grad():
             bias = t.new((scaled.dims[1], key.dims[1]), "fp32", "causal bias")
@@ -116,7 +136,7 @@ def _math(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor)
         del left, right
         t.tick("causal bias added in place")
         weights = ops.softmax(t, weights)
-        output = ops.to(t, ops.view(t, ops.matmul(t, ops.view(t, weights), value, query.dims, "output")), dtype)
+        output = ops.to(t, ops.view(t, ops.matmul(t, ops.view(t, weights), value, output_dims, "output")), dtype)
         del bias
         return ops.contiguous(t, output, label="attention output, contiguous")
 
@@ -132,7 +152,7 @@ def _fused(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
                 t.tick("mask as a bias")
             keep.append(bias)
         rows = "sequence" if shape.kernel == "flash" else "sequence rounded up to 32"
-        output = t.new(query.dims, query.dtype, "output")
+        output = t.new((*query.dims[:-1], value.dims[-1]), query.dtype, "output")
         logsumexp = t.new((query.dims[0], layer_dims(shape, "heads"), rows), "fp32", "log-sum-exp")
         t.tick(name)
         record(t, name, [query, key, value], [output], _fused_backward, [*keep, output, logsumexp])

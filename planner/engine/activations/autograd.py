@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.tape import Dims, Storage, Tape, Tensor
 
 if TYPE_CHECKING:
     from planner.engine.activations.checkpoint import Frame
@@ -58,6 +58,8 @@ class Node:
     frame: "Frame | None" = None
     """The checkpointed region whose recomputation brings back what this node needs."""
     frame_index: int = 0
+    parked: bool = False
+    """What it saved waits in host RAM."""
 
 
 def keep(saved: Sequence[Tensor]) -> list[Tensor]:
@@ -66,6 +68,22 @@ def keep(saved: Sequence[Tensor]) -> list[Tensor]:
     for tensor in kept:
         tensor.storage.record.saved = True
     return kept
+
+
+def park(saved: Sequence[Tensor]) -> list[Tensor]:
+    """What is saved, moved to host RAM: shapes without memory on the GPU. Weights stay where they are."""
+    kept = keep(saved)
+    return [x if x.storage.tape is None else Tensor(Storage(None, x.storage.record), x.dims, x.dtype) for x in kept]
+
+
+def bring_back(tape: Tape, parked: Sequence[Tensor]) -> list[Tensor]:
+    """Copies on the GPU again of what was moved to host RAM."""
+    found = []
+    for x in parked:
+        dims = x.storage.record.dims
+        found.append(tape.new(dims, x.dtype, "brought back from host RAM") if dims and x.storage.record.label else x)
+    tape.tick("brought back from host RAM")
+    return found
 
 
 def _spent(tape: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
@@ -121,7 +139,8 @@ def record(
         name, tape.next_sequence(), edges, backward, [], tape.module_path(), tape.source, tape.slot, len(outputs)
     )
     if tape.frame is None:
-        node.saved = keep(saved)
+        node.parked = tape.techniques.offloads_activations and bool(tape.slot) and bool(saved)
+        node.saved = (park if node.parked else keep)(saved)
     elif saved:
         node.frame, node.frame_index = tape.frame, tape.frame.expect(tape, saved, outputs)
     for index, output in enumerate(outputs):
@@ -191,6 +210,8 @@ def _call(tape: Tape, node: Node, buffers: _Buffers) -> Gradients:
     needs = [edge.node is not None for edge in node.edges]
     if node.frame is not None:
         node.saved = node.frame.unpack(tape, node.frame_index)
+    if node.parked:
+        node.saved = bring_back(tape, node.saved)
     outgoing = node.backward(tape, incoming, node.saved, needs)
     for index, edge in enumerate(node.edges):
         result = outgoing[index]
@@ -216,3 +237,9 @@ def _accumulate(tape: Tape, leaf: Accumulate, buffers: _Buffers) -> None:
         return
     gradient.storage.record.kind = gradient.storage.record.kind or leaf.kind
     leaf.parameter.grad = gradient.handle(leaf.parameter.dims)
+    copies = tape.techniques.update_copies
+    if copies is not None and leaf.kind:
+        made = [tape.new(gradient.dims, gradient.dtype, "temporaries of the update") for _ in range(copies)]
+        tape.tick("update of one weight")
+        leaf.parameter.grad = None
+        del made

@@ -5,10 +5,10 @@ Source: torch 2.13, `torch/utils/checkpoint.py`: `checkpoint` with and without r
 
 from collections.abc import Callable, Sequence
 
-from planner.engine.activations.autograd import Gradients, keep, record, run_backward
+from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward
 from planner.engine.activations.tape import Tape, Tensor
 
-Region = Callable[[Tensor], Tensor]
+Region = Callable[..., Tensor]
 
 
 class Frame:
@@ -18,15 +18,19 @@ class Frame:
     operator whose inputs are saved, or just after it where its output is.
     """
 
-    def __init__(self, tape: Tape, region: Region, x: Tensor) -> None:
+    def __init__(self, tape: Tape, region: Region, inputs: Sequence[Tensor]) -> None:
         self._region: Region | None = region
-        self._input = keep([x])
+        self._parked = tape.techniques.offloads_activations
+        self._inputs = (park if self._parked else keep)(inputs)
+        self._need_gradient = [x.requires_grad for x in inputs]
         self._place = (tape.module_path(), tape.source, tape.slot)
         self._start = tape.now
         self._expected = 0
         self._last_tick = 0
-        self._input_needs_gradient = x.requires_grad
         self._captured: list[list[Tensor]] = []
+        self._chooses = tape.techniques.selective == "op-sac"
+        self._products = 0
+        self._made: list[tuple[Tensor, ...]] = []
         self.is_recomputing = False
 
     def expect(self, tape: Tape, saved: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
@@ -41,6 +45,26 @@ class Frame:
         if saved and len(self._captured) < self._expected:
             self._captured.append(keep(saved))
 
+    def once(self, tape: Tape, operator: str, make: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """What an operator makes: kept between both runs where the policy says so.
+
+        Source: torchtitan `distributed/activation_checkpoint.py`: attention and every second matrix product `mm` are
+        saved (the first, the third, ...), everything else is run again.
+        """
+        if not self._chooses:
+            return make()
+        if operator == "mm":
+            self._products += 1
+            if self._products % 2 == 0:
+                return make()
+        if not self.is_recomputing:
+            made = make()
+            self._made.append(tuple(keep(made)))
+            return made
+        made = self._made.pop(0)
+        tape.tick("kept output")
+        return tuple(each.handle() for each in made)
+
     def unpack(self, tape: Tape, index: int) -> list[Tensor]:
         """What a node saved, for its own use alone."""
         if self._region is not None:
@@ -50,25 +74,28 @@ class Frame:
 
     def _recompute(self, tape: Tape, region: Region) -> None:
         self._region = None
-        x = self._input[0].handle()
-        if self._input_needs_gradient:
-            x = tape.leaf(x)
+        with tape.within(*self._place):
+            inputs = bring_back(tape, self._inputs) if self._parked else [x.handle() for x in self._inputs]
+        self._inputs = inputs if self._parked else self._inputs
+        leaves = [tape.leaf(x) if needs else x.handle() for x, needs in zip(inputs, self._need_gradient, strict=True)]
+        del inputs
         autocast, tape.autocast = tape.autocast, tape.autocast_of_forward
-        tape.frame, tape.ticks_left, self.is_recomputing = self, self._last_tick, True
+        tape.frame, tape.ticks_left, self.is_recomputing, self._products = self, self._last_tick, True, 0
         with tape.within(*self._place), tape.with_grad():
-            region(x)
+            region(*leaves)
         tape.frame, tape.ticks_left, self.is_recomputing = None, None, False
-        x.node = None
+        for x in leaves:
+            x.node = None
         tape.autocast = autocast
         tape.weight_copies.clear()
 
 
-def checkpoint(t: Tape, region: Region, x: Tensor) -> Tensor:
+def checkpoint(t: Tape, region: Region, *inputs: Tensor) -> Tensor:
     """`checkpoint(use_reentrant=False)`."""
-    if not t.grad_enabled:
-        return region(x)
-    t.frame = Frame(t, region, x)
-    out = region(x)
+    if not t.grad_enabled or t.frame is not None:
+        return region(*inputs)
+    t.frame = Frame(t, region, inputs)
+    out = region(*inputs)
     t.frame = None
     return out
 
@@ -104,6 +131,8 @@ def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
 
 
 def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
+    if t.techniques.selective == "op-sac":
+        return checkpoint(t, region, x)
     if how == "none":
         return region(x)
     return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)

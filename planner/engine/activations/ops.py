@@ -25,6 +25,13 @@ def _make(t: Tape, like: Tensor | Dims, dtype: str, label: str) -> Tensor:
     return out
 
 
+def _once(t: Tape, operator: str, dims: Dims, dtype: str, label: str) -> Tensor:
+    """The output of a product, which a checkpointed region may keep instead of making it again."""
+    if t.frame is None:
+        return _make(t, dims, dtype, label)
+    return t.frame.once(t, operator, lambda: (_make(t, dims, dtype, label),))[0]
+
+
 def _pass_on(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
     return [_only(gradients).handle() if need else None for need in needs]
 
@@ -210,7 +217,7 @@ def _cat(t: Tape, a: Tensor, b: Tensor, dims: Dims) -> Tensor:
 
 def matmul(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
     """A product of two activations or of an activation and a weight; keeps what either gradient needs."""
-    out = _make(t, dims, a.dtype, label)
+    out = _once(t, "mm", dims, a.dtype, label)
     keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
     record(t, "mm", [a, b], [out], _matmul_backward(a.dims, b.dims), keep)
     return out
@@ -242,7 +249,7 @@ def _table_backward(dims: Dims) -> Backward:
 
 def addmm(t: Tape, bias: Tensor, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
     """`bias + a @ b`; the bias's gradient is the incoming one, which the engine then sums."""
-    out = _make(t, dims, a.dtype, label)
+    out = _once(t, "addmm", dims, a.dtype, label)
     keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
     products = _matmul_backward(a.dims, b.dims)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from planner.engine.activations.techniques import PLAIN, Techniques
+
 if TYPE_CHECKING:
     from planner.engine.activations.tape import Tape, Tensor
 
@@ -21,6 +23,8 @@ class LoraRecipe:
     targets: frozenset[str]
     dropout: bool
     dtype: str
+    decomposed: bool = False
+    """DoRA: a trained magnitude beside each adapter."""
 
 
 class Body(Protocol):
@@ -90,3 +94,4 @@ class Recipe:
     logits: Literal["all", "last"]
     training: bool
     sharding: Sharding | None = None
+    techniques: Techniques = PLAIN

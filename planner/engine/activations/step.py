@@ -13,7 +13,7 @@ def record_step(recipe: Recipe) -> Tape:
 
 def _training(recipe: Recipe) -> Tape:
     """Forward, loss and backward as a trainer runs them: outputs are dropped before backward unless kept."""
-    t = Tape(autocast=recipe.autocast, autocast_of_forward=recipe.autocast)
+    t = Tape(autocast=recipe.autocast, autocast_of_forward=recipe.autocast, techniques=recipe.techniques)
     model = recipe.body.build(t, recipe)
     if recipe.gradients_from_start == "step":
         _make_gradients(t, recipe, model)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planner.engine.activations.techniques import PLAIN, Techniques
+
 if TYPE_CHECKING:
     from planner.engine.activations.autograd import Accumulate, Node
     from planner.engine.activations.checkpoint import Frame
@@ -111,6 +113,7 @@ class Tape:
     """The checkpointed region that is being run, or run again."""
     ticks_left: int | None = None
     """Operators that recomputation still runs; what follows the last of them is not made."""
+    techniques: Techniques = PLAIN
     sharding: "FullyShard | None" = None
     """Gathers and scatters the weights of each layer around its run."""
     _modules: list[str] = field(default_factory=list)

@@ -1,0 +1,32 @@
+"""Ways to train in less memory that decide which tensors exist, beside full checkpointing."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer"]
+Fp8 = Literal["none", "torchao", "transformer-engine"]
+VirtualTokens = Literal["none", "prompt", "prefix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Techniques:
+    """What is asked for beside precision, attention and loss. The default is none of it."""
+
+    selective: Selective = "none"
+    """What selective checkpointing runs again in backward."""
+    offloads_activations: bool = False
+    """What the layers save waits in host RAM until their backward."""
+    update_copies: int | None = None
+    """Each weight is updated as soon as its gradient is there, with so many temporaries of its size. None: no."""
+    tiled_mlp: bool = False
+    """The feed-forward runs over pieces of the sequence, again in backward."""
+    fp8: Fp8 = "none"
+    """Whose float8 matrix products replace those of linear layers."""
+    compiled_loss: bool = False
+    trained_layers: bool = False
+    """Only the last layers are trained; everything else is frozen."""
+    virtual_tokens: VirtualTokens = "none"
+    """Trained tokens in front of each sequence, or of each layer's keys and values."""
+
+
+PLAIN = Techniques()
