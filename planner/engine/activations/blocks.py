@@ -65,13 +65,14 @@ def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
     heads, kv_heads, head_dim = (layer_dims(shape, name) for name in ("heads", "kv heads", "head dim"))
     hidden, ffn = ("hidden",), (layer_dims(shape, "ffn"),)
     query, key = (heads, head_dim), (kv_heads, head_dim)
-    plan: list[tuple[str, Dims, Dims, bool]] = [
-        ("q_proj", hidden, query, shape.qkv_bias),
-        ("k_proj", hidden, key, shape.qkv_bias),
-        ("v_proj", hidden, key, shape.qkv_bias),
-        ("o_proj", query, hidden, shape.output_bias),
-        *_mlp_linears(shape, hidden, ffn),
-    ]
+    plan = _mlp_linears(shape, hidden, ffn)
+    if shape.latent is None:
+        plan += [
+            ("q_proj", hidden, query, shape.qkv_bias),
+            ("k_proj", hidden, key, shape.qkv_bias),
+            ("v_proj", hidden, key, shape.qkv_bias),
+            ("o_proj", query, hidden, shape.output_bias),
+        ]
     full = recipe.lora is None
     norms = {name: t.parameter(hidden, recipe.weight_dtype, trainable=full) for name in ("input", "post_attention")}
     if shape.qk_norm:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from planner.engine.activations.recipe import Kernel
-from planner.model.spec import Routing
+from planner.model.spec import Rotary, Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class ExpertShape:
     shared: bool
     """Every token also passes a feed-forward of its own, the layer's `ffn`."""
     shared_gate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LatentShape:
+    """Latent attention of a layer."""
+
+    compresses_queries: bool
+    bias: bool
+    rotary: Rotary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +52,12 @@ class LayerShape:
     activation: str
     mlp_bias: bool
     experts: ExpertShape | None = None
+    latent: LatentShape | None = None
     single_sequence: bool = False
     """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
     caches_all_heads: bool = False
     """Keys and values are repeated to all heads before they are cached (Falcon's new architecture)."""
+    rotates_all: bool = True
+    """Rotary embedding turns whole heads, not a part of each."""
     hidden_dropout: bool = False
     """Dropout after attention and feed-forward."""

@@ -9,7 +9,7 @@ from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, decoder_model, feed_forward
 from planner.model.readers.layers import layer_count, merged
 from planner.model.readers.moe import GROUPED_SIGMOID, Sparsity, first_dense, mixture, shared_experts
-from planner.model.spec import LatentAttention, LayerGroup, ModelSpec, Routing, SparseIndexer
+from planner.model.spec import LatentAttention, LayerGroup, ModelSpec, Rotary, Routing, SparseIndexer
 
 MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa", "glm4_moe_lite")
 
@@ -46,6 +46,19 @@ def _indexers(config: Config, layers: int) -> list[bool]:
     return [max(index - offset + 1, 0) % period == 0 for index in range(layers)]
 
 
+def _rotary(config: Config) -> Rotary:
+    if config.model_type == "deepseek_v2":
+        return "complex"
+    return "pairs" if config.flag("rope_interleave", True) else "halves"
+
+
+def _query_rank(config: Config) -> int | None:
+    """transformers writes the derived `qk_head_dim` beside every other key: a rank missing there was null."""
+    if config.states("qk_head_dim") and not config.states("q_lora_rank"):
+        return None
+    return config.optional_size("q_lora_rank")
+
+
 def _attention(config: Config, indexed: bool) -> LatentAttention:
     indexer = None
     if indexed:
@@ -56,10 +69,11 @@ def _attention(config: Config, indexed: bool) -> LatentAttention:
         qk_nope_head_dim=config.size("qk_nope_head_dim"),
         qk_rope_head_dim=config.size("qk_rope_head_dim"),
         v_head_dim=config.size("v_head_dim"),
-        q_lora_rank=config.optional_size("q_lora_rank"),
+        q_lora_rank=_query_rank(config),
         bias=config.flag("attention_bias"),
         indexer=indexer,
         dropout=config.number("attention_dropout", 0.0, maximum=1.0),
+        rotary=_rotary(config),
     )
 
 

@@ -72,6 +72,9 @@ class Attention:
         return heads * (self.head_dim + self.value_dim) if self.causal and self.own_key_value else 0
 
 
+Rotary = Literal["halves", "pairs", "complex"]
+
+
 @dataclass(frozen=True, slots=True)
 class SparseIndexer:
     """The lightning indexer of DeepSeek-V3.2 and GLM-5: picks the tokens that attention may see."""
@@ -96,6 +99,9 @@ class LatentAttention:
     dropout: float = 0.0
     causal: bool = True
     norm: Norm = RMS_NORM
+    rotary: Rotary = "pairs"
+    """How the rotated part is turned: its halves against each other, its even and odd elements, or as complex numbers
+    in fp32 (DeepSeek-V2)."""
 
     @property
     def head_dim(self) -> int:

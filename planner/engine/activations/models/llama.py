@@ -22,11 +22,12 @@ from planner.engine.activations.blocks import (
 from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.experts import make_experts, mixture
 from planner.engine.activations.kernels import kernel
+from planner.engine.activations.latent import cache_dims, complex_table, latent_attention, make_latent
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import RECORDED, Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
-from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec
 
@@ -117,6 +118,10 @@ def _weights(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
     made = make_layer(t, recipe, shape)
     if shape.experts is not None:
         made.others |= make_experts(t, recipe, shape, shape.experts)
+    if shape.latent is not None:
+        linears, norms = make_latent(t, recipe, shape, shape.latent)
+        made.linears |= linears
+        made.norms |= norms
     return made
 
 
@@ -125,10 +130,17 @@ def _cache(t: Tape, recipe: Recipe, shape: LayerShape, slot: str) -> Cache | Non
         return None
     if not recipe.cache_filled:
         return Cache(None)
-    dims = ("batch", "context", layer_dims(shape, "kv heads"), layer_dims(shape, "head dim"))
+    per_head = (layer_dims(shape, "kv heads"), layer_dims(shape, "head dim"))
+    keys, values = (per_head, per_head) if shape.latent is None else cache_dims(shape)
+    dims: Dims = ("batch", "context")
     with t.layer(slot):
         dtype = t.autocast or recipe.weight_dtype
-        return Cache((t.new(dims, dtype, "cached keys", "kv cache"), t.new(dims, dtype, "cached values", "kv cache")))
+        return Cache(
+            (
+                t.new((*dims, *keys), dtype, "cached keys", "kv cache"),
+                t.new((*dims, *values), dtype, "cached values", "kv cache"),
+            )
+        )
 
 
 def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
@@ -143,7 +155,7 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         t.tick("position ids")
         mask = _mask(t, model.body, inputs_embeds)
         first = model.layers[0].shape
-        cos, sin = rotary_tables(t, layer_dims(first, "head dim"), inputs_embeds.dtype)
+        cos, sin = _rotations(t, first, inputs_embeds.dtype)
         hidden_states = inputs_embeds
         for layer in model.layers:
             with t.layer(layer.slot), t.module("layer", f"{LLAMA}: LlamaDecoderLayer.forward"):
@@ -151,6 +163,17 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         result = rms_norm(t, model.norm, hidden_states, "norm")
         del positions, inputs_embeds
         return result
+
+
+def _rotations(t: Tape, shape: LayerShape, dtype: str) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, or one table of complex numbers in the place of both."""
+    if shape.latent is None:
+        return rotary_tables(t, layer_dims(shape, "head dim"), dtype)
+    rope_dim = layer_dims(shape, "rope dim")
+    if shape.latent.rotary != "complex":
+        return rotary_tables(t, rope_dim, dtype)
+    table = complex_table(t, rope_dim, layer_dims(shape, "half rope dim"))
+    return table, table
 
 
 def _mask(t: Tape, body: DecoderBody, hidden_states: Tensor) -> Tensor | None:
@@ -184,12 +207,21 @@ def decoder_layer(
     norms = layer.weights.norms
     residual = hidden_states
     hidden_states = rms_norm(t, norms["input"], hidden_states, "input_layernorm")
-    hidden_states = self_attention(t, layer.shape, layer.weights, hidden_states, cos, sin, mask, layer.cache)
+    hidden_states = _mix(t, layer, hidden_states, cos, sin, mask)
     hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     residual = hidden_states
     hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
     hidden_states = _feed_forward(t, layer.shape, layer.weights, hidden_states)
     return ops.add(t, residual, hidden_states, "residual sum")
+
+
+def _mix(
+    t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    shape, weights, cache = layer.shape, layer.weights, layer.cache
+    if shape.latent is not None:
+        return latent_attention(t, shape, shape.latent, weights, hidden_states, cos, sin, mask, cache)
+    return self_attention(t, shape, weights, hidden_states, cos, sin, mask, cache)
 
 
 def _feed_forward(t: Tape, shape: LayerShape, weights: LayerWeights, hidden_states: Tensor) -> Tensor:
