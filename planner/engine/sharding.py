@@ -4,9 +4,11 @@ Sources: DeepSpeed `docs/code-docs/source/memory.rst` and config documentation (
 section 5; torch 2.13 `torch/nn/parallel/distributed.py` (DDP buckets) and `torch/distributed/fsdp` (gathered units).
 """
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from planner.engine.optimizer import ParameterTensor
 from planner.engine.term import Factor, Term
 from planner.model.counts import shard_elements
 from planner.model.spec import ModelSpec
@@ -16,6 +18,8 @@ from planner.scenario.parallelism import Parallelism
 DEEPSPEED = "DeepSpeed config: reduce_bucket_size and allgather_bucket_size, 5e8 elements each"
 FSDP = "torch 2.13 FSDP: one unit per layer gathered, the next one prefetched, the root unit kept through backward"
 DDP = "torch 2.13 DistributedDataParallel: buckets for all gradients, made once and kept"
+WHOLE_TENSORS = "zero-redundancy-optimizer"
+"""PyTorch's ZeRO-1, which runs under DDP and divides the list of tensors, not the tensors."""
 BUCKET_ELEMENTS = 500_000_000
 GATHERED_UNITS = 2
 ALL = ("start_of_step", "forward", "end_of_forward", "backward", "optimizer_step")
@@ -35,6 +39,23 @@ class Shards:
         ranks = parallelism.data * (parallelism.context if parallelism.shard_over_context else 1)
         stage = parallelism.zero_stage
         return cls(ranks if stage >= 3 else 1, ranks if stage >= 2 else 1, ranks if stage >= 1 else 1)
+
+
+def fullest_share(tensors: Sequence[ParameterTensor], ranks: int) -> tuple[ParameterTensor, ...]:
+    """The whole tensors that the fullest rank of PyTorch's ZeroRedundancyOptimizer updates.
+
+    Tensors are not split: sorted by size, each goes to the rank with the fewest elements so far, so that one large
+    table can outweigh everything else. Source: torch 2.13 `zero_redundancy_optimizer.py: _partition_parameters`.
+    """
+    load = [(0, rank) for rank in range(ranks)]
+    owned: list[list[ParameterTensor]] = [[] for _ in range(ranks)]
+    for tensor in sorted(tensors, key=lambda tensor: tensor.elements, reverse=True):
+        one = replace(tensor, multiplicity=1)
+        for _ in range(tensor.multiplicity):
+            elements, rank = heapq.heappop(load)
+            owned[rank].append(one)
+            heapq.heappush(load, (elements + tensor.elements, rank))
+    return tuple(max(owned, key=lambda share: sum(tensor.elements for tensor in share)))
 
 
 def gathers_are_recorded(parallelism: Parallelism) -> bool:
@@ -60,16 +81,13 @@ def sharding_buffers(
     """Buffers of the scheme in use, beside the states themselves."""
     if parallelism.data == 1 or gathers_are_recorded(parallelism):
         return ()
-    backend = parallelism.sharding_backend
-    if parallelism.zero_stage == 0:
+    if parallelism.zero_stage == 0 or parallelism.backend == WHOLE_TENSORS:
         if parallelism.gradient_as_bucket_view:
             return ()
         buckets = (Factor("trained parameters", trained_elements), Factor("bytes", gradient_bytes))
         return (Term("gradients", "communication buckets", buckets, ALL, DDP),)
     if parallelism.zero_stage == 3:
         return _gathered(spec, parallelism, compute_bytes)
-    if backend in ("fsdp1", "fsdp2", "zero-redundancy-optimizer"):
-        return ()
     bucket = min(BUCKET_ELEMENTS, trained_elements)
     how = f"the smaller of {BUCKET_ELEMENTS} and the trained parameters"
     return (

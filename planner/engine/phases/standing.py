@@ -12,7 +12,7 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.optimizer import ParameterTensor, state_terms, step_temporary_terms
 from planner.engine.quantization import stage_weights, weight_terms
-from planner.engine.sharding import ALL, Shards, divided, sharding_buffers
+from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
 from planner.engine.term import Factor, Term
 from planner.model.counts import lora_targets, shard_elements
 from planner.model.spec import ModelSpec
@@ -105,7 +105,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
         *_adapter_weights(choices, elements),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL),
-        *_optimizer_terms(choices, tensors, elements, shards.optimizer),
+        *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
     )
     return Standing(terms, elements)
@@ -159,9 +159,16 @@ def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> 
     return (own // prod(weight.shape[1:]), *weight.shape[1:])
 
 
-def _optimizer_terms(
-    choices: StateChoices, tensors: tuple[ParameterTensor, ...], elements: int, ranks: int
-) -> tuple[Term, ...]:
+def _own_share(
+    tensors: tuple[ParameterTensor, ...], parallelism: Parallelism, ranks: int
+) -> tuple[tuple[ParameterTensor, ...], int]:
+    """The tensors whose states the fullest rank holds, and how many ranks share each of them."""
+    if parallelism.backend == WHOLE_TENSORS and ranks > 1:
+        return fullest_share(tensors, ranks), 1
+    return tensors, ranks
+
+
+def _optimizer_terms(choices: StateChoices, tensors: tuple[ParameterTensor, ...], ranks: int) -> tuple[Term, ...]:
     """States through the whole step, temporaries in `optimizer_step`; nothing where the states are offloaded."""
     if choices.offload.optimizer != "none":
         return ()
@@ -171,6 +178,7 @@ def _optimizer_terms(
     temporaries = step_temporary_terms(*rule, ("optimizer_step",), shards=ranks, state_bytes=width)
     if not choices.has_master_weights:
         return (*states, *temporaries)
+    elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
     factors = (Factor("parameters", elements), Factor("bytes", 4))
     copy = Term("optimizer_states", "fp32 master weights", factors, ALL, MASTER)
     return (*states, *temporaries, *divided((copy,), ranks))

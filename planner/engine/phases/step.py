@@ -10,7 +10,7 @@ from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.rounding import ceil_div, smaller
-from planner.engine.sharding import ALL, Shards, gathers_are_recorded
+from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, gathers_are_recorded
 from planner.engine.term import Number
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
@@ -129,7 +129,8 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
 def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
     """Whether backward finds gradients to add to."""
     spread = phase.parallelism
-    in_buckets = spread.zero_stage == 0 and spread.data > 1 and spread.gradient_as_bucket_view
+    under_ddp = spread.zero_stage == 0 or spread.backend == WHOLE_TENSORS
+    in_buckets = under_ddp and spread.data > 1 and spread.gradient_as_bucket_view
     if has_master_weights(recipe_precision(phase)) or in_buckets or not phase.zero_grad_set_to_none:
         return "step"
     return "accumulation" if phase.gradient_accumulation_steps > 1 else "none"
