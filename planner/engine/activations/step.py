@@ -23,6 +23,8 @@ def _training(recipe: Recipe) -> Tape:
     left_over = t.sharding.left_over_gradients(t) if t.sharding is not None else []
     t.moment = "start_of_step"
     t.tick("start of step")
+    t.moment = "forward"
+    t.tick("start of forward")
     left_over.clear()
     if recipe.gradients_from_start == "accumulation":
         _make_gradients(t, recipe, model)
