@@ -27,6 +27,7 @@ from planner.model.spec import (
     Stack,
 )
 
+MOST_HEADS = 65_536
 Switch = bool | str
 Windows = Callable[[Config, int], list[int | None]]
 
@@ -85,8 +86,8 @@ def head_dim(config: Config, key: str = "head_dim", hidden: str = "hidden_size")
 
 def attention(config: Config, traits: Traits, window: int | None = None) -> Attention:
     """The attention of one layer."""
-    heads = config.size("num_attention_heads")
-    kv_heads = config.size(traits.kv_heads, heads)
+    heads = config.size("num_attention_heads", maximum=MOST_HEADS)
+    kv_heads = config.size(traits.kv_heads, heads, maximum=MOST_HEADS)
     if heads % kv_heads:
         raise config.error(traits.kv_heads, kv_heads, f"a divisor of the {heads} attention heads")
     return Attention(

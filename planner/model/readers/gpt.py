@@ -99,6 +99,6 @@ def _layers(config: Config, traits: Traits) -> tuple[LayerGroup, ...]:
     count = layer_count(config)
     window = config.size("window_size") if config.model_type == "gpt_neo" else None
     # GPT-Neo alternates global and local attention (`attention_types`, by default [[["global", "local"], n / 2]]).
-    kinds = [replace(mixer, window=window if index % 2 else None) for index in range(count)]
     dropout = hidden_dropout(config, traits)
-    return merged(layer(traits, kind, network, dropout=dropout) for kind in kinds)
+    kinds = [layer(traits, replace(mixer, window=seen), network, dropout=dropout) for seen in (None, window)]
+    return merged(kinds[index % 2] for index in range(count))

@@ -57,7 +57,7 @@ class Weight:
     def shard_elements(self, tensor_parallel: int) -> int:
         """Elements on the fullest of `tensor_parallel` ranks; a unit such as a KV head is never cut, but repeated."""
         axis = self.shard_axis
-        if axis is None or tensor_parallel == 1:
+        if axis is None or tensor_parallel == 1 or not self.elements:
             return self.elements
         size = self.shape[axis]
         segments = self.segments or ((size, size),)

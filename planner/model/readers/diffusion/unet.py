@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.errors import ModelError
-from planner.model.readers.config import Config
+from planner.model.readers.config import LARGEST_SIZE, Config
 from planner.model.readers.diffusion.blocks import (
     conv,
     embedding_layers,
@@ -15,6 +15,7 @@ from planner.model.readers.diffusion.blocks import (
 from planner.model.spec import GROUP_NORM, ImageInput, LayerGroup, ModelSpec, NormPart, Part, Stack, Table
 
 MODEL_TYPES = ("UNet2DConditionModel",)
+MOST_BLOCKS = 1000
 _PLAIN = {"DownBlock2D": False, "UpBlock2D": False, "CrossAttnDownBlock2D": True, "CrossAttnUpBlock2D": True}
 
 
@@ -29,11 +30,16 @@ class Level:
     context: int
 
 
-def each(config: Config, key: str, count: int, default: int | None = None) -> tuple[int, ...]:
+def each(
+    config: Config, key: str, count: int, default: int | None = None, maximum: int = LARGEST_SIZE
+) -> tuple[int, ...]:
     """A number for every level: stated once for all, or as a list."""
-    if isinstance(config.raw(key), list | tuple):
-        return config.sizes(key, count)
-    return (config.size(key, default),) * count
+    if not isinstance(config.raw(key), list | tuple):
+        return (config.size(key, default, maximum=maximum),) * count
+    values = config.sizes(key, count)
+    if max(values) > maximum:
+        raise config.error(key, list(values), f"numbers of at most {maximum}")
+    return values
 
 
 def _attends(config: Config, key: str, count: int) -> tuple[bool, ...]:
@@ -53,7 +59,7 @@ def _levels(config: Config) -> tuple[Level, ...]:
     key = "num_attention_heads" if config.states("num_attention_heads") else "attention_head_dim"
     columns = zip(
         channels,
-        each(config, "layers_per_block", count, 2),
+        each(config, "layers_per_block", count, 2, MOST_BLOCKS),
         each(config, "transformer_layers_per_block", count, 1),
         each(config, key, count, 8),
         each(config, "cross_attention_dim", count, 1280),

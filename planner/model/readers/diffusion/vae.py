@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.model.readers.config import Config
 from planner.model.readers.diffusion.blocks import conv, plain_attention, resample, residual
-from planner.model.readers.diffusion.unet import each
+from planner.model.readers.diffusion.unet import MOST_BLOCKS, each
 from planner.model.spec import GROUP_NORM, ImageInput, LayerGroup, ModelSpec, NormPart, Part, Stack
 
 MODEL_TYPES = ("AutoencoderKL",)
@@ -13,7 +13,7 @@ MODEL_TYPES = ("AutoencoderKL",)
 def read(config: Config, _task: str | None) -> ModelSpec:
     """Decoder first, for it is what generation runs, then the encoder."""
     channels, latent = config.sizes("block_out_channels"), config.size("latent_channels", 4)
-    layers = each(config, "layers_per_block", 1, 1)[0]
+    layers = each(config, "layers_per_block", 1, 1, MOST_BLOCKS)[0]
     attends = config.flag("mid_block_add_attention", True)
     colours = config.size("in_channels", 3)
     quant: tuple[Part, ...] = ()
