@@ -1,7 +1,7 @@
 """Buffers: tensors that a model's modules keep on the GPU beside their parameters."""
 
 from planner.engine.term import Factor, Term
-from planner.model.spec import Attention, ModelSpec
+from planner.model.spec import Attention, LatentAttention, ModelSpec
 
 ROTARY = "transformers 5.24, LlamaRotaryEmbedding: inv_freq and original_inv_freq, fp32"
 
@@ -28,8 +28,11 @@ def buffer_terms(spec: ModelSpec, weight_bytes: int, alive: tuple[str, ...]) -> 
 def rotary_buffers(spec: ModelSpec, alive: tuple[str, ...]) -> tuple[Term, ...]:
     """The frequencies of rotary embedding, which the model keeps twice."""
     mixer = spec.stack.groups[0].mixer if spec.stack.groups else None
-    if not isinstance(mixer, Attention) or mixer.rotary_share == 0:
+    if isinstance(mixer, LatentAttention):
+        rotated = mixer.qk_rope_head_dim // 2
+    elif isinstance(mixer, Attention) and mixer.rotary_share:
+        rotated = int(mixer.head_dim * mixer.rotary_share) // 2
+    else:
         return ()
-    rotated = int(mixer.head_dim * mixer.rotary_share) // 2
     factors = (Factor("buffers", 2), Factor("half of the rotated head dim", rotated), Factor("bytes", 4))
     return (Term("weights", "rotary frequencies", factors, alive, ROTARY),)

@@ -44,6 +44,10 @@ PRECISIONS: Mapping[str, tuple[str, str | None]] = {
 
 ATTENTION_ROLES = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP_ROLES = ("gate_proj", "up_proj", "down_proj")
+LATENT_ROLES = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
+STATE_SPACE_ROLES = ("in_proj", "x_proj", "dt_proj", "out_proj")
+MIXER_ROLES = (*ATTENTION_ROLES, *LATENT_ROLES, *STATE_SPACE_ROLES)
+FEED_FORWARD_ROLES = (*MLP_ROLES, "shared_expert_gate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +161,10 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
 def lora_recipe(spec: ModelSpec, targets: str | Iterable[str], *, dropout: bool, dtype: str) -> LoraRecipe:
     """Which of the recorded linear layers have adapters; `targets` as in the scenario, in the model's own names."""
     if targets == "all-linear":
-        return LoraRecipe(frozenset((*ATTENTION_ROLES, *MLP_ROLES)), dropout, dtype)
+        return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES)), dropout, dtype)
     if targets == "attention":
-        return LoraRecipe(frozenset(ATTENTION_ROLES), dropout, dtype)
-    roles: dict[str, str] = {role: role for role in (*ATTENTION_ROLES, *MLP_ROLES, "lm_head")}
+        return LoraRecipe(frozenset(MIXER_ROLES), dropout, dtype)
+    roles: dict[str, str] = {role: role for role in (*MIXER_ROLES, *FEED_FORWARD_ROLES, "lm_head")}
     for group in spec.stack.groups:
         roles |= dict(zip(llama.attention_of(group).names, ATTENTION_ROLES, strict=True))
         roles |= dict(zip(llama.feed_forward_of(group).names, MLP_ROLES, strict=True))
