@@ -71,7 +71,10 @@ def _attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tenso
         return _math(t, shape, query, key, value)
     if shape.masked and shape.grouped_queries:
         key, value = _repeat(t, shape, key, "keys"), _repeat(t, shape, value, "values")
-    return _fused(t, shape, query, key, value, mask)
+    output = _fused(t, shape, query, key, value, mask)
+    if shape.heads_first and shape.kernel == "flash":
+        output = ops.contiguous(t, output, label="attention output, contiguous")
+    return output
 
 
 def _repeat(t: Tape, shape: LayerShape, x: Tensor, name: str) -> Tensor:
@@ -151,7 +154,9 @@ def _fused(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
                 bias = t.new(mask.dims, query.dtype, "mask as a bias")
                 t.tick("mask as a bias")
             keep.append(bias)
-        rows = "sequence" if shape.kernel == "flash" else "sequence rounded up to 32"
+        rows = query.dims[1] if shape.kernel == "flash" else f"{query.dims[1]} rounded up to 32"
+        if shape.kernel == "efficient" and not t.grad_enabled:
+            rows = 0
         output = t.new((*query.dims[:-1], value.dims[-1]), query.dtype, "output")
         logsumexp = t.new((query.dims[0], layer_dims(shape, "heads"), rows), "fp32", "log-sum-exp")
         t.tick(name)

@@ -43,7 +43,8 @@ def attention_shape(index: int, group: LayerGroup, setting: Setting, *, has_sdpa
         mlp_bias=feed_forward.bias,
         single_sequence=setting.single_sequence,
         caches_all_heads=mixer.cache_heads is not None and mixer.cache_heads != mixer.kv_heads,
-        hidden_dropout=group.dropout > 0,
+        rotates_all=mixer.rotary_share == 1.0,
+        hidden_dropout=group.dropout > 0 and setting.training,
     )
 
 
@@ -65,5 +66,5 @@ def attention_symbols(shape: LayerShape, group: LayerGroup, setting: Setting) ->
     )
 
 
-def embedding_dropout(spec: ModelSpec) -> bool:
-    return spec.stack.embedding is not None and spec.stack.embedding.dropout > 0
+def embedding_dropout(spec: ModelSpec, setting: Setting) -> bool:
+    return setting.training and spec.stack.embedding is not None and spec.stack.embedding.dropout > 0

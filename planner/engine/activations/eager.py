@@ -7,6 +7,7 @@ that are no view of one).
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import layer_dims
+from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.ops_shape import reshape
 from planner.engine.activations.shape import LayerShape
@@ -26,11 +27,33 @@ def eager_attention(
     joined: bool,
     upcast: bool = True,
     softcap: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
 
     `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself.
+    Selective checkpointing runs just this again in backward.
     """
+
+    def core(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        return _eager(t, shape, query, key, value, mask, joined=joined, upcast=upcast, softcap=softcap)
+
+    if t.techniques.selective != "core-attention":
+        return core(query, key, value)
+    return checkpoint(t, lambda *inputs: core(*inputs)[0], query, key, value), None
+
+
+def _eager(
+    t: Tape,
+    shape: LayerShape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    joined: bool,
+    upcast: bool,
+    softcap: bool,
+) -> tuple[Tensor, Tensor]:
     with t.module("eager", EAGER):
         dtype = query.dtype
         copied = not shape.single_sequence

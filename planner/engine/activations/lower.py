@@ -1,7 +1,7 @@
 """A model and a workload become a recipe (what is recorded) and symbols (how large its dimensions are)."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from typing import Literal
@@ -12,6 +12,8 @@ from planner.engine.activations.fully_shard import unit_symbols
 from planner.engine.activations.models import deepseek, gpt2, gpt_neox, llama, moe
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
+from planner.engine.activations.splits import every_second, last_layers
+from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.activations.trace import Symbols
 from planner.engine.activations.versions import builds_mask_without_being_given_one
 from planner.engine.term import Factor, Number
@@ -27,6 +29,8 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
 """Each looks at a model's structure and answers if it is its own."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
+ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
+ALL_TRAINED = "Every layer of this architecture is counted as trained."
 FURTHER_STACKS = "Activations of further stacks (encoder, vision tower) are not counted yet."
 
 PRECISIONS: Mapping[str, tuple[str, str | None]] = {
@@ -84,6 +88,8 @@ def lower(
     experts: str = "grouped_mm",
     sharding: Sharding | None = None,
     shards: int = 1,
+    techniques: Techniques = PLAIN,
+    trained_layers: int | None = None,
 ) -> Lowered:
     """The recipe and the symbols of one step of `spec` in the Hugging Face transformers implementation."""
     weight_dtype, autocast = PRECISIONS[precision]
@@ -93,16 +99,20 @@ def lower(
         attention=attention,
         compute_dtype=autocast or weight_dtype,
         needs_mask=mask == "padded"
+        or techniques.virtual_tokens == "prefix"
         or (mask == "none" and training and not use_cache and builds_mask_without_being_given_one(version)),
         passes_mask=mask != "none",
         training=training,
         version=version,
         longest_sequence=int(np.max(loads.sequence)),
         tensor_parallel=loads.tensor_parallel,
+        sequence_parallel=loads.sequence_parallel,
         single_sequence=int(np.max(loads.batch)) == 1,
         experts=experts,
     )
-    found, approximations = _find(spec, setting)
+    found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
+    if trained_layers is not None and not techniques.trained_kinds:
+        lora = None
     recipe = Recipe(
         body=found.body,
         weight_dtype=weight_dtype,
@@ -121,6 +131,7 @@ def lower(
         logits=logits,
         training=training,
         sharding=sharding,
+        techniques=techniques,
     )
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     derived = found.derived(loads) if found.derived is not None else ()
@@ -128,6 +139,24 @@ def lower(
     if sharding is not None:
         symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards)}
     return Lowered(recipe, symbols, layers, approximations)
+
+
+def _find_split(
+    spec: ModelSpec, setting: Setting, techniques: Techniques, trained_layers: int | None
+) -> tuple[Found, tuple[str, ...], Techniques]:
+    """The body of a model some of whose layers are treated differently, where its family can tell them apart."""
+    halves = techniques.selective == "every-2nd-layer"
+    if not halves and trained_layers is None:
+        return (*_find(spec, setting), techniques)
+    split = every_second(spec) if halves else last_layers(spec, trained_layers or 1)
+    found, approximations = _find(split.spec, setting)
+    told = found.layers == {str(index): group.count for index, group in enumerate(split.spec.stack.groups)}
+    if told and halves:
+        return found, approximations, replace(techniques, kept_kinds=split.chosen)
+    if told and isinstance(found.body, llama.DecoderBody):
+        return found, approximations, replace(techniques, trained_kinds=split.chosen)
+    found, approximations = _find(spec, setting)
+    return found, (*approximations, ALL_CHECKPOINTED if halves else ALL_TRAINED), techniques
 
 
 @lru_cache(maxsize=512)
@@ -151,21 +180,38 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("context", loads.context),
         Factor("context and new token", loads.context + 1),
         Factor("rank", loads.rank),
+        Factor("virtual tokens", loads.virtual_tokens),
+        Factor("prefix and sequence", loads.virtual_tokens + loads.sequence),
+        Factor("tile", _tile(loads.sequence, spec.stack.hidden_size), "of about as many tokens as the model is wide"),
         Factor("loss chunk", loads.loss_chunk),
         Factor("hidden", spec.stack.hidden_size),
         Factor("vocabulary", vocabulary),
+        Factor("whole table rows", table),
         divided("table rows", table, loads.tensor_parallel),
+        Factor(
+            "sequence shard",
+            -(-loads.sequence // loads.tensor_parallel),
+            "" if loads.tensor_parallel == 1 else f"sequence / {loads.tensor_parallel} GPUs",
+        ),
     )
 
 
-def lora_recipe(spec: ModelSpec, targets: str | Iterable[str], *, dropout: bool, dtype: str) -> LoraRecipe:
+def _tile(sequence: Number, hidden: int) -> Number:
+    """Tokens of one tile of a tiled feed-forward: ceil(sequence / hidden) equal tiles (DeepSpeed, `TiledMLP`)."""
+    tiles = -(-sequence // hidden)
+    return -(-sequence // tiles)
+
+
+def lora_recipe(
+    spec: ModelSpec, targets: str | Iterable[str], *, dropout: bool, dtype: str, decomposed: bool = False
+) -> LoraRecipe:
     """Which of the recorded linear layers have adapters; `targets` as in the scenario, in the model's own names."""
     if targets == "all-linear":
-        return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES)), dropout, dtype)
+        return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES)), dropout, dtype, decomposed)
     if targets == "attention":
-        return LoraRecipe(frozenset(MIXER_ROLES), dropout, dtype)
+        return LoraRecipe(frozenset(MIXER_ROLES), dropout, dtype, decomposed)
     roles: dict[str, str] = {role: role for role in (*MIXER_ROLES, *FEED_FORWARD_ROLES, "lm_head")}
     for group in spec.stack.groups:
         roles |= dict(zip(llama.attention_of(group).names, ATTENTION_ROLES, strict=True))
         roles |= dict(zip(llama.feed_forward_of(group).names, MLP_ROLES, strict=True))
-    return LoraRecipe(frozenset(roles[name] for name in targets if name in roles), dropout, dtype)
+    return LoraRecipe(frozenset(roles[name] for name in targets if name in roles), dropout, dtype, decomposed)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.model.spec import Norm
 
@@ -27,10 +28,11 @@ class NormWeights:
         return [tensor for tensor in (self.weight, self.bias) if tensor is not None]
 
 
-def make_norm(t: Tape, norm: Norm, dims: Dims, dtype: str, *, trainable: bool) -> NormWeights:
+def make_norm(t: Tape, recipe: Recipe, norm: Norm, dims: Dims = ("hidden",)) -> NormWeights:
     """The weights of a norm over `dims`."""
-    weight = t.parameter(dims, dtype, trainable=trainable) if norm.weight else None
-    bias = t.parameter(dims, dtype, trainable=trainable) if norm.bias else None
+    full = recipe.lora is None
+    weight = t.parameter(dims, recipe.weight_dtype, trainable=full) if norm.weight else None
+    bias = t.parameter(dims, recipe.weight_dtype, trainable=full) if norm.bias else None
     return NormWeights(norm, weight, bias)
 
 

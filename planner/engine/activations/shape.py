@@ -57,6 +57,8 @@ class LayerShape:
     """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
     caches_all_heads: bool = False
     """Keys and values are repeated to all heads before they are cached (Falcon's new architecture)."""
+    heads_first: bool = False
+    """Queries lie in memory head by head; FlashAttention's output then does too and is copied."""
     rotates_all: bool = True
     """Rotary embedding turns whole heads, not a part of each."""
     hidden_dropout: bool = False

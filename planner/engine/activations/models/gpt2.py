@@ -45,14 +45,13 @@ class Gpt2Body:
 
     def build(self, t: Tape, recipe: Recipe) -> CausalModel:
         embedding = make_table(t, recipe, "table rows")
-        full = recipe.lora is None
         return CausalModel(
             recipe,
             embedding,
             make_head(t, recipe, embedding, tied=self.tied_embeddings),
             make_layers(t, recipe, self.layers, _make_layer),
             self.hidden_states,
-            {"ln_f": make_norm(t, LAYER_NORM, ("hidden",), recipe.weight_dtype, trainable=full)},
+            {"ln_f": make_norm(t, recipe, LAYER_NORM)},
             {"wpe": make_table(t, recipe, "position rows")},
         )
 
@@ -65,7 +64,7 @@ class Gpt2Body:
             position_embeds = ops.embedding(t, model.tables["wpe"], (1, "sequence", "hidden"), positions)
             hidden_states = ops.add(t, inputs_embeds, position_embeds, "sum of embeddings")
             mask = causal_mask(t, recipe, self.layers[0], inputs_embeds.dtype)
-            if self.embedding_dropout and recipe.training:
+            if self.embedding_dropout:
                 hidden_states = ops.dropout(t, hidden_states)
             for layer in model.layers:
                 with t.layer(layer.slot), t.module("layer", f"{GPT2}: GPT2Block.forward"):
@@ -77,15 +76,14 @@ class Gpt2Body:
 
 def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
-    hidden, full = ("hidden",), recipe.lora is None
+    hidden = ("hidden",)
     linears = {
         "c_attn": make_linear(t, recipe, "c_attn", hidden, (3, heads, head_dim), shape.qkv_bias),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),
     }
-    norms = {name: make_norm(t, LAYER_NORM, hidden, recipe.weight_dtype, trainable=full) for name in ("ln_1", "ln_2")}
-    return LayerParts(linears, norms)
+    return LayerParts(linears, {name: make_norm(t, recipe, LAYER_NORM) for name in ("ln_1", "ln_2")})
 
 
 def _run_layer(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
@@ -96,7 +94,7 @@ def _run_layer(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tenso
 
 
 def _block(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
-    norms, drops = layer.parts.norms, layer.shape.hidden_dropout and recipe.training
+    norms, drops = layer.parts.norms, layer.shape.hidden_dropout
     residual = hidden_states
     hidden_states = normalise(t, norms["ln_1"], hidden_states, "ln_1")
     attn_output, _weights = _attention(t, layer, hidden_states, mask, drops=drops)
@@ -137,14 +135,11 @@ def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor, *, drops: bool) -> 
     """`GPT2MLP.forward`."""
     with t.module("mlp", f"{GPT2}: GPT2MLP.forward"):
         linears = layer.parts.linears
-
-        def forward(hidden_states: Tensor) -> Tensor:
-            hidden_states = linear(t, linears["up_proj"], hidden_states)
-            hidden_states = activate(t, hidden_states, layer.shape.activation)
-            hidden_states = linear(t, linears["down_proj"], hidden_states)
-            return ops.dropout(t, hidden_states) if drops else hidden_states
-
-        return forward(hidden_states)
+        # The module call holds its argument, so the parameter is not bound again.
+        inner = linear(t, linears["up_proj"], hidden_states)
+        inner = activate(t, inner, layer.shape.activation)
+        inner = linear(t, linears["down_proj"], inner)
+        return ops.dropout(t, inner) if drops else inner
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
@@ -168,5 +163,5 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         return None
     shape = attention_shape(0, group, setting)
     symbols = (*attention_symbols(shape, group, setting), Factor("position rows", tables[0].rows))
-    body = Gpt2Body((shape,), embedding_dropout(spec), is_tied(spec))
+    body = Gpt2Body((shape,), embedding_dropout(spec, setting), is_tied(spec))
     return Found(body, symbols, {"0": group.count})

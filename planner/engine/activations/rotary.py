@@ -1,0 +1,52 @@
+"""Rotary embedding of a part of each head, as GPT-NeoX, Phi and their like write it.
+
+Source: transformers 5.24, `apply_rotary_pos_emb` of `modeling_gpt_neox.py` and `modeling_phi3.py`.
+"""
+
+from planner.engine.activations import ops
+from planner.engine.activations.blocks import layer_dims
+from planner.engine.activations.ops_shape import cat, part
+from planner.engine.activations.shape import LayerShape
+from planner.engine.activations.tape import Tape, Tensor
+
+NEOX = "transformers 5.24, models/gpt_neox/modeling_gpt_neox.py: apply_rotary_pos_emb"
+
+
+def rotate_part(
+    t: Tape, shape: LayerShape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, together: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Turns the first elements of each head and joins the rest again.
+
+    `together`: both are turned before either is joined (GPT-NeoX); else one after the other (Phi-3).
+    """
+    with t.module("rotary", NEOX):
+        q_rot, q_pass = _parts(t, shape, q)
+        k_rot, k_pass = _parts(t, shape, k)
+        if not together:
+            q_embed = join(t, turned(t, shape, q_rot, cos, sin), q_pass, q, "rotated q, whole")
+            return q_embed, join(t, turned(t, shape, k_rot, cos, sin), k_pass, k, "rotated k, whole")
+        q_embed = turned(t, shape, q_rot, cos, sin)
+        k_embed = turned(t, shape, k_rot, cos, sin)
+        q_embed = join(t, q_embed, q_pass, q, "rotated q, whole")
+        k_embed = join(t, k_embed, k_pass, k, "rotated k, whole")
+        return q_embed, k_embed
+
+
+def _parts(t: Tape, shape: LayerShape, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The turned part and the rest. A slice that is the whole is the tensor itself."""
+    rotated, rest = layer_dims(shape, "rotated"), layer_dims(shape, "head dim not rotated")
+    whole = x if shape.rotates_all else part(t, x, *x.dims[:-1], rotated)
+    return whole, part(t, x, *x.dims[:-1], rest)
+
+
+def turned(t: Tape, shape: LayerShape, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`x * cos + rotate_half(x) * sin`."""
+    half = layer_dims(shape, "half rotated")
+    return ops.add(t, ops.mul(t, x, cos), ops.mul(t, ops.cat_halves(t, x, half), sin), "rotated part")
+
+
+def join(t: Tape, embedded: Tensor, rest: Tensor, whole: Tensor, label: str) -> Tensor:
+    """`cat`; autocast casts both parts to the wider dtype first."""
+    dtype = ops.wider(embedded.dtype, rest.dtype)
+    embedded, rest = ops.to(t, embedded, dtype), ops.to(t, rest, dtype, "part not turned, cast by autocast")
+    return cat(t, [embedded, rest], whole.dims, label)
