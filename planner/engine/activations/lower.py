@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import deepseek, gpt2, gpt_neox, llama, moe
+from planner.engine.activations.models import deepseek, gpt2, gpt_neox, llama, moe, opt
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -25,6 +25,7 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     deepseek.find,
     gpt2.find,
     gpt_neox.find,
+    opt.find,
 )
 """Each looks at a model's structure and answers if it is its own."""
 

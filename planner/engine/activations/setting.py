@@ -19,6 +19,7 @@ class Loads:
     sequence: Number
     context: Number = 0
     rank: Number = 1
+    virtual_tokens: Number = 0
     loss_chunk: Number = 1
     """Tokens whose logits exist at once, where the loss is computed piece by piece."""
     decoder_sequence: Number | None = None
@@ -26,6 +27,7 @@ class Loads:
     image_size: Number | None = None
     """Sides of an image in pixels; None: those that the model was built for."""
     tensor_parallel: int = 1
+    sequence_parallel: bool = False
     pipeline: int = 1
 
 
@@ -43,6 +45,8 @@ class Setting:
     version: str
     longest_sequence: int
     tensor_parallel: int
+    sequence_parallel: bool = False
+    """Norms and residual sums are divided along the sequence."""
     single_sequence: bool = False
     """The batch is one sequence."""
     experts: str = "grouped_mm"

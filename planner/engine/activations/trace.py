@@ -267,7 +267,7 @@ def _component(record: Record) -> Component:
     by_kind: dict[str, Component] = {"gradient": "gradients", "kv cache": "kv_cache", "weight copy": "weights"}
     if record.kind:
         return by_kind[record.kind]
-    if "table rows" in record.dims:
+    if "table rows" in record.dims or "whole table rows" in record.dims:
         return "gradients"
     if "vocabulary" in record.dims:
         return "logits"

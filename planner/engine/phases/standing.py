@@ -23,6 +23,7 @@ from planner.scenario.step import TrainingStep
 
 MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed BF16_Optimizer, Megatron-LM"
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
+DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
 
 
@@ -106,6 +107,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *_adapter_weights(choices, elements),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
+        *_whole_table_gradient(spec, choices, elements),
         *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
     )
     return Standing(terms, elements)
@@ -157,6 +159,19 @@ def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> 
     if weight.shard == "row":
         return (*weight.shape[:-1], own // prod(weight.shape[:-1]))
     return (own // prod(weight.shape[1:]), *weight.shape[1:])
+
+
+def _whole_table_gradient(spec: ModelSpec, choices: StateChoices, elements: int) -> tuple[Term, ...]:
+    """This rank's rows of the token table's gradient, which DTensor cuts out of the whole one for the optimizer."""
+    parallelism, table = choices.parallelism, spec.stack.embedding
+    if parallelism.tensor == 1 or choices.lora is not None or table is None or not elements:
+        return ()
+    factors = (
+        Factor("table rows", -(-table.vocab // parallelism.tensor), f"{table.vocab} / {parallelism.tensor} GPUs"),
+        Factor("hidden", table.size),
+        Factor("bytes", BYTES[choices.weight_dtype]),
+    )
+    return (Term("temporaries", "this rank's rows of the table's gradient", factors, ("optimizer_step",), DTENSOR),)
 
 
 def _own_share(

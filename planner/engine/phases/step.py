@@ -59,6 +59,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         decoder_sequence=phase.decoder_sequence_length,
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
+        sequence_parallel=parallelism.sequence_parallel,
         pipeline=parallelism.pipeline,
         loss_chunk=_loss_chunk(phase, spec, batch * length),
     )

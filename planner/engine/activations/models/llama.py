@@ -28,6 +28,7 @@ from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import RECORDED, Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.tensor_parallel import gather, scatter, whole_table
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec
 
@@ -48,6 +49,8 @@ class DecoderBody:
 
     layers: tuple[LayerShape, ...]
     tied_embeddings: bool
+    tensor_parallel: bool = False
+    sequence_parallel: bool = False
 
     @property
     def masked(self) -> bool:
@@ -60,7 +63,7 @@ class DecoderBody:
         if self.tied_embeddings:
             head.weight = embedding
         layers = [
-            RecordedLayer(slot, shape, _weights(t, recipe, shape), _cache(t, recipe, shape, slot))
+            RecordedLayer(slot, shape, _weights(t, recipe.for_kind(index), shape), _cache(t, recipe, shape, slot))
             for index, shape in enumerate(self.layers)
             for slot in slots_of(index, shape.copies)
         ]
@@ -145,9 +148,12 @@ def _cache(t: Tape, recipe: Recipe, shape: LayerShape, slot: str) -> Cache | Non
 
 def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
     """`LlamaModel.forward`: the hidden states after the final norm."""
-    recipe = model.recipe
+    recipe, split = model.recipe, model.body.sequence_parallel
     with t.module("model", f"{LLAMA}: LlamaModel.forward"):
-        inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+        table = whole_table(model.embedding) if model.body.tensor_parallel else model.embedding
+        inputs_embeds = scatter(
+            t, ops.embedding(t, table, ("batch", "sequence", "hidden"), ids), sequence_parallel=split
+        )
         if recipe.lora is not None and recipe.checkpointing == "reentrant":
             # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
             inputs_embeds = t.leaf(inputs_embeds)
@@ -159,8 +165,8 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         hidden_states = inputs_embeds
         for layer in model.layers:
             with t.layer(layer.slot), t.module("layer", f"{LLAMA}: LlamaDecoderLayer.forward"):
-                hidden_states = _run_layer(t, recipe, layer, hidden_states, cos, sin, mask)
-        result = rms_norm(t, model.norm, hidden_states, "norm")
+                hidden_states = _run_layer(t, model, layer, hidden_states, cos, sin, mask)
+        result = gather(t, rms_norm(t, model.norm, hidden_states, "norm"), sequence_parallel=split)
         del positions, inputs_embeds
         return result
 
@@ -192,32 +198,41 @@ def _mask(t: Tape, body: DecoderBody, hidden_states: Tensor) -> Tensor | None:
 
 
 def _run_layer(
-    t: Tape, recipe: Recipe, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+    t: Tape, model: Decoder, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Tensor:
     def forward(x: Tensor) -> Tensor:
-        return decoder_layer(t, layer, x, cos, sin, mask)
+        return decoder_layer(t, layer, x, cos, sin, mask, split=model.body.sequence_parallel)
 
-    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+    return checkpointed(t, model.recipe.checkpointing, forward, hidden_states)
 
 
 def decoder_layer(
-    t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+    t: Tape,
+    layer: RecordedLayer,
+    hidden_states: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    mask: Tensor | None,
+    *,
+    split: bool = False,
 ) -> Tensor:
-    """`LlamaDecoderLayer.forward`."""
+    """`LlamaDecoderLayer.forward`; `split`: norms and sums see a part of the sequence."""
     norms = layer.weights.norms
     residual = hidden_states
     hidden_states = rms_norm(t, norms["input"], hidden_states, "input_layernorm")
+    hidden_states = gather(t, hidden_states, sequence_parallel=split)
     hidden_states = _mix(t, layer, hidden_states, cos, sin, mask)
+    hidden_states = scatter(t, hidden_states, sequence_parallel=split)
     hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     residual = hidden_states
     hidden_states = rms_norm(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
+    hidden_states = gather(t, hidden_states, sequence_parallel=split)
     hidden_states = _feed_forward(t, layer.shape, layer.weights, hidden_states)
+    hidden_states = scatter(t, hidden_states, sequence_parallel=split)
     return ops.add(t, residual, hidden_states, "residual sum")
 
 
-def _mix(
-    t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
-) -> Tensor:
+def _mix(t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
     shape, weights, cache = layer.shape, layer.weights, layer.cache
     if shape.latent is not None:
         return latent_attention(t, shape, shape.latent, weights, hidden_states, cos, sin, mask, cache)
@@ -254,7 +269,9 @@ def approximate(spec: ModelSpec, setting: Setting) -> Found:
         ]
     tied = spec.head is not None and spec.head.tied
     layers = {str(index): group.count for index, group in enumerate(groups)}
-    return Found(DecoderBody(shapes, tied), tuple(symbols), layers)
+    split = setting.tensor_parallel > 1
+    body = DecoderBody(shapes, tied, split, split and setting.sequence_parallel)
+    return Found(body, tuple(symbols), layers)
 
 
 def _shape(index: int, group: LayerGroup, setting: Setting) -> LayerShape:
