@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from planner.errors import ModelError
 from planner.model.readers.config import Config
-from planner.model.readers.encoder import dense
+from planner.model.readers.t5 import small_head
 from planner.model.readers.tasks import task_of
 from planner.model.spec import (
     LAYER_NORM,
@@ -57,14 +56,8 @@ def read(config: Config, task: str | None) -> ModelSpec:
         half(config, "decoder", shape, Embedding(vocab, hidden), own_table=not (tied and shared)),
         half(config, "encoder", shape, None, own_table=not tied),
     )
-    head: Head | None = None
-    if kind == "seq2seq-lm":
-        head = Head(vocab, tied=tied)
-    elif kind == "sequence-classification":
-        before = (dense("dense", hidden),)
-        head = Head(config.labels(_BART_LABELS), bias=True, kind="classification", before=before, name="out_proj")
-    elif kind != "feature-extraction":
-        raise ModelError(f"{config.where}: a model of type “{config.model_type}” has no head for the task “{kind}”.")
+    labels = _BART_LABELS if config.model_type == "bart" else 2
+    head = Head(vocab, tied=tied) if kind == "seq2seq-lm" else small_head(config, kind, hidden, labels)
     positions = config.optional_size("max_position_embeddings")
     return ModelSpec(config.model_type, config.model_type, kind, stacks, head, positions)
 

@@ -1,5 +1,6 @@
 """T5, mT5 and UMT5: encoder and decoder with relative position tables, and the encoder alone."""
 
+from planner.errors import ModelError
 from planner.model.readers.config import Config
 from planner.model.readers.tasks import architecture_of, task_of
 from planner.model.spec import (
@@ -9,10 +10,12 @@ from planner.model.spec import (
     Embedding,
     Head,
     LayerGroup,
+    Linear,
     ModelSpec,
     Part,
     Stack,
     Table,
+    Task,
 )
 
 MODEL_TYPES = ("t5", "mt5", "umt5")
@@ -23,12 +26,25 @@ def read(config: Config, task: str | None) -> ModelSpec:
     kind = task_of(config, task, "seq2seq-lm")
     vocab, hidden = config.size("vocab_size"), config.size("hidden_size")
     table = Embedding(vocab, hidden)
-    if kind == "feature-extraction" and architecture_of(config).endswith("EncoderModel"):
+    alone = kind == "feature-extraction" and architecture_of(config).endswith("EncoderModel")
+    if alone or kind == "token-classification":
         stacks: tuple[Stack, ...] = (_stack(config, "encoder", table),)
     else:
         stacks = (_stack(config, "decoder", table), _stack(config, "encoder", None))
-    head = Head(vocab, tied=True) if kind == "seq2seq-lm" else None
+    head = Head(vocab, tied=True) if kind == "seq2seq-lm" else small_head(config, kind, hidden)
     return ModelSpec(config.model_type, config.model_type, kind, stacks, head)
+
+
+def small_head(config: Config, task: Task, hidden: int, labels: int = 2) -> Head | None:
+    """The classifiers that encoder-decoders of transformers have."""
+    if task == "feature-extraction":
+        return None
+    if task in ("question-answering", "token-classification"):
+        return Head(config.labels(), bias=True, kind="classification", name="qa_outputs")
+    if task == "sequence-classification":
+        before = (Linear("dense", hidden, hidden, bias=True),)
+        return Head(config.labels(labels), bias=True, kind="classification", before=before, name="out_proj")
+    raise ModelError(f"{config.where}: a model of type “{config.model_type}” has no head for the task “{task}”.")
 
 
 def _stack(config: Config, name: str, table: Embedding | None) -> Stack:
