@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import deepseek, gpt2, gpt_neox, llama, moe, opt
+from planner.engine.activations.models import bert, deepseek, gpt2, gpt_neox, llama, moe, opt
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -21,6 +21,7 @@ from planner.model.spec import ModelSpec
 
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
+    bert.find,
     moe.find,
     deepseek.find,
     gpt2.find,
@@ -114,6 +115,9 @@ def lower(
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
     if trained_layers is not None and not techniques.trained_kinds:
         lora = None
+    if techniques.virtual_tokens != "none" and not isinstance(found.body, llama.DecoderBody):
+        lora, techniques = None, replace(techniques, virtual_tokens="none")
+        approximations = (*approximations, ALL_TRAINED)
     recipe = Recipe(
         body=found.body,
         weight_dtype=weight_dtype,
