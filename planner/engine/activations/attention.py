@@ -11,6 +11,7 @@ from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.virtual import with_prefix
 
 TORCH_SDPA = "torch 2.13, native/transformers/attention.cpp"
 
@@ -35,6 +36,8 @@ def self_attention(
         query, key = rotate(t, query, key, cos, sin, half)
         if cache is not None:
             key, value = cache.update(t, key, value)
+        if t.techniques.virtual_tokens == "prefix":
+            key, value = with_prefix(t, key, value)
         output = attend(t, shape, query, key, value, mask)
         return linear(t, linears["o_proj"], ops.view(t, output))
 

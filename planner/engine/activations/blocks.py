@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.dora import decomposed
+from planner.engine.activations.float8 import float8_product
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.tiles import tiled
 
 LLAMA = "transformers 5.24, models/llama/modeling_llama.py"
 PEFT = "peft 0.21, tuners/lora/layer.py: Linear.forward"
@@ -28,6 +31,8 @@ class Linear:
     adapter_dropout: bool = False
     quantized: bool = False
     """The weight is held in 4 or 8 bits and made whole for each product."""
+    magnitude: Tensor | None = None
+    """DoRA's trained length of each output's weights."""
 
 
 @dataclass(slots=True)
@@ -40,7 +45,7 @@ class LayerWeights:
     """Parameters of no linear layer: routers, experts, vectors."""
 
 
-def slots_of(kind: int, copies: int) -> tuple[str, ...]:
+def slots_of(kind: int | str, copies: int) -> tuple[str, ...]:
     """Names of the recorded layers of one kind; only `middle` stands for several."""
     return tuple(f"{kind}/{name}" for name in ("first", "middle", "last")[:copies])
 
@@ -52,7 +57,8 @@ def token_ids(t: Tape, name: str) -> Tensor:
 
 def linear_weights(layer: Linear) -> list[Tensor]:
     """Weight, bias and adapters of a linear layer."""
-    return [layer.weight, *([layer.bias] if layer.bias is not None else []), *(layer.adapter or ())]
+    loose = [each for each in (layer.bias, layer.magnitude) if each is not None]
+    return [layer.weight, *loose, *(layer.adapter or ())]
 
 
 def layer_dims(shape: LayerShape, name: str) -> str:
@@ -105,6 +111,8 @@ def make_linear(
             t.parameter((*outputs, "rank"), recipe.lora.dtype, trainable=True),
         )
         layer.adapter_dropout = recipe.lora.dropout
+        if recipe.lora.decomposed:
+            layer.magnitude = t.parameter(outputs, recipe.lora.dtype, trainable=True)
     return layer
 
 
@@ -120,6 +128,10 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
         with t.module("lora", PEFT):
             # `x` itself stays alive: the module call holds its arguments.
             cast = ops.to(t, x, a.dtype, "input cast to the adapter's dtype")
+            if layer.magnitude is not None:
+                lengths, dropout = layer.magnitude, layer.adapter_dropout
+                found = decomposed(t, (a, b), lengths, cast, result, layer.inputs, layer.outputs, dropout=dropout)
+                return ops.to(t, found, dtype, "output in the model's dtype")
             dropped = ops.dropout(t, cast) if layer.adapter_dropout else cast
             low = _plain(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")
             del dropped
@@ -143,6 +155,8 @@ def _plain(
         bias = cast_weight(t, bias) if bias is not None else None
     flat = ops.view(t, x)
     transposed = ops.view(t, weight)
+    if t.techniques.fp8 != "none" and label == "output" and bias is None:
+        return ops.view(t, float8_product(t, flat, transposed, (*tokens, *outputs), label))
     if bias is None:
         product = ops.matmul(t, flat, transposed, (*tokens, *outputs), label)
     else:
@@ -224,6 +238,13 @@ def rotate(t: Tape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, half: str) -
 
 
 def mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor:
+    """The feed-forward, whole or tile by tile."""
+    if not t.techniques.tiled_mlp:
+        return _mlp(t, shape, weights, x)
+    return tiled(t, lambda tile: _mlp(t, shape, weights, tile), x)
+
+
+def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor:
     """`LlamaMLP.forward`, or the plain two-layer form."""
     with t.module("mlp", f"{LLAMA}: LlamaMLP.forward"):
         linears = weights.linears

@@ -131,8 +131,8 @@ def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
 
 
 def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
-    if t.techniques.selective == "op-sac":
-        return checkpoint(t, region, x)
-    if how == "none":
+    if t.techniques.selective in ("op-sac", "every-2nd-layer"):
+        how = "non-reentrant"
+    if how == "none" or t.slot.partition("/")[0] in t.techniques.kept_kinds:
         return region(x)
     return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)

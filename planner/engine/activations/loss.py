@@ -15,7 +15,8 @@ from planner.engine.activations.tape import Tape, Tensor
 LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
 FUSED_LINEAR = "Liger-Kernel, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
 FUSED = "Liger-Kernel, ops/cross_entropy.py: the gradient overwrites the logits"
-CHUNKED = "torchtune, modules/loss/ce_chunked_output_loss.py: fp32 logits of one chunk at a time"
+COMPILED = "torch.compile of the loss: inductor fuses cast, log-softmax and gather (torchtitan pull request 1033)"
+CHUNKED = "torchtune, modules/loss/cross_entropy_loss.py, ce_chunked_output_loss.py: one chunk of logits at a time"
 
 
 def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Tensor:
@@ -33,13 +34,16 @@ def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Ten
 
 
 def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
-    """`F.cross_entropy`: log-softmax, whose output is kept, and the negative log-likelihood."""
-    dtype = "fp32" if t.autocast else logits.dtype
-    logits = ops.to(t, logits, dtype, "logits cast by autocast")
-    logarithms = t.new(logits.dims, dtype, "log-softmax")
+    """`F.cross_entropy`: log-softmax, whose output is kept, and the negative log-likelihood.
+
+    Autocast leaves the first in the logits' dtype, which is asked for, and casts what the second reads to fp32.
+    """
+    logarithms = t.new(logits.dims, logits.dtype, "log-softmax")
     t.tick("log-softmax")
     record(t, "log-softmax", [logits], [logarithms], _log_softmax_backward, [logarithms])
-    loss = t.new((), dtype, "loss")
+    if t.autocast:
+        logarithms = ops.to(t, logarithms, "fp32", "log-softmax cast by autocast")
+    loss = t.new((), logarithms.dtype, "loss")
     t.tick("loss")
     record(t, "nll", [logarithms], [loss], _nll_backward, [logarithms, labels])
     return loss
@@ -71,6 +75,25 @@ def _overwritten(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> G
     return [saved[0].handle()]
 
 
+def compiled_cross_entropy(t: Tape, logits: Tensor) -> Tensor:
+    """Cross entropy compiled by inductor: casts are fused away, the logits and a row of fp32 sums are kept.
+
+    Backward writes the gradient beside the logits, in their dtype.
+    """
+    with t.module("loss", COMPILED):
+        sums = t.new(logits.dims[:-1], "fp32", "log-sum-exp of each row")
+        loss = t.new((), "fp32", "loss")
+        t.tick("loss")
+        record(t, "compiled cross entropy", [logits], [loss], _beside, [logits, sums])
+        return loss
+
+
+def _beside(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    out = t.new(saved[0].dims, saved[0].dtype, "gradient of logits")
+    t.tick("loss backward")
+    return [out]
+
+
 def fused_linear_loss(t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
     """Head and loss together: only a chunk of logits exists, and forward already makes the gradients of its inputs."""
     with t.module("loss", FUSED_LINEAR):
@@ -80,6 +103,14 @@ def fused_linear_loss(t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
             made.append(t.new(weight.dims, "fp32" if t.autocast else weight.dtype, "gradient of the head", "gradient"))
         logits = t.new(("loss chunk", "vocabulary"), t.autocast or weight.dtype, "logits of one chunk")
         t.tick("logits of one chunk")
+        if weight.requires_grad:
+            # `grad_weight += torch.mm(...).float()`
+            product = [
+                t.new(weight.dims, t.autocast or weight.dtype, "head's gradient of one chunk"),
+                t.new(weight.dims, "fp32", "head's gradient of one chunk in fp32"),
+            ]
+            t.tick("head's gradient of one chunk")
+            del product
         del logits
         loss = t.new((), "fp32", "loss")
         t.tick("loss")
@@ -93,26 +124,66 @@ def _as_saved(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Grad
     return [found[0].handle() if needs[0] else None, found[1].handle() if needs[1] else None]
 
 
-def chunked_loss(t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
-    """All logits in 16 bits, the fp32 copy and the log-softmax of one chunk after the other; each chunk's is kept."""
+def chunked_loss(t: Tape, head: Linear, hidden_states: Tensor, *, upcast: bool = True) -> Tensor:
+    """Chunk after chunk: logits, their fp32 copy and the log-softmax, which each chunk keeps for backward.
+
+    Head and loss run together (`LinearCrossEntropyLoss`), or the head has made all logits before, and their list is
+    held until backward is done (`CEWithChunkedOutputLoss`, LitGPT).
+    """
     with t.module("loss", CHUNKED):
-        logits = linear(t, head, hidden_states)
-        copy = t.new(("loss chunk", "vocabulary"), "fp32", "fp32 logits of one chunk")
-        logarithms = t.new(("batch", "sequence", "vocabulary"), "fp32", "log-softmax of all chunks")
+        if t.techniques.keeps_logits:
+            return _over_chunks(t, linear(t, head, hidden_states), upcast=upcast)
+        weight, dtype = head.weight, t.autocast or hidden_states.dtype
+        chunk = [t.new(("loss chunk", "vocabulary"), dtype, "logits of one chunk")]
+        if upcast:
+            chunk.append(t.new(("loss chunk", "vocabulary"), "fp32", "fp32 logits of one chunk"))
+        kept_dtype = "fp32" if upcast else dtype
+        logarithms = t.new(("batch", "sequence", "vocabulary"), kept_dtype, "log-softmax of all chunks")
         t.tick("log-softmax of the last chunk")
-        del copy
+        del chunk
         loss = t.new((), "fp32", "loss")
         t.tick("loss")
-        record(t, "chunked loss", [logits], [loss], _chunk_by_chunk, [logarithms])
+        kept = [logarithms, hidden_states, weight]
+        record(t, "chunked head and loss", [hidden_states, weight], [loss], _chunks_of_head, kept)
         return loss
 
 
-def _chunk_by_chunk(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-    whole = t.new(saved[0].dims, "bf16", "gradient of logits")
-    chunk = t.new(("loss chunk", "vocabulary"), "fp32", "gradient of one chunk")
-    t.tick("loss backward, chunk by chunk")
+def _chunks_of_head(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    logarithms, hidden_states, weight = saved
+    chunk = [t.new(("loss chunk", "vocabulary"), logarithms.dtype, "gradient of one chunk") for _ in range(2)]
+    t.tick("loss backward of one chunk")
+    chunk.append(t.new(("loss chunk", "vocabulary"), hidden_states.dtype, "gradient of one chunk's logits"))
+    t.tick("gradient of one chunk's logits")
     del chunk
-    return [whole]
+    own = t.new(weight.dims, weight.dtype, "gradient of weight") if needs[1] else None
+    if needs[1]:
+        added = t.new(weight.dims, weight.dtype, "gradient of weight of the next chunk")
+        t.tick("gradient of weight of the next chunk")
+        del added
+    whole = t.new(hidden_states.dims, hidden_states.dtype, "gradient of hidden states")
+    t.tick("gradient of hidden states")
+    return [whole if needs[0] else None, own]
+
+
+def _over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
+    dtype = "fp32" if upcast else logits.dtype
+    copy = t.new(("loss chunk", "vocabulary"), "fp32", "fp32 logits of one chunk") if upcast else None
+    logarithms = t.new(logits.dims, dtype, "log-softmax of all chunks")
+    t.tick("log-softmax of the last chunk")
+    del copy
+    loss = t.new((), "fp32", "loss")
+    t.tick("loss")
+    logits_dtype = logits.dtype
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        whole = t.new(saved[0].dims, logits_dtype, "gradient of logits")
+        chunk = [t.new(("loss chunk", "vocabulary"), dtype, "gradient of one chunk") for _ in range(2)]
+        t.tick("loss backward, chunk by chunk")
+        del chunk
+        return [whole]
+
+    record(t, "chunked loss", [logits], [loss], backward, [logarithms, logits])
+    return loss
 
 
 def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, *, softcap: bool = False) -> Tensor:
@@ -134,8 +205,10 @@ def causal_loss(
     if recipe.loss == "fused_linear":
         return fused_linear_loss(t, head, hidden_states), None
     if recipe.loss == "chunked":
-        return chunked_loss(t, head, hidden_states), None
+        return chunked_loss(t, head, hidden_states, upcast=recipe.loss_upcast), None
     logits = head_logits(t, recipe, head, hidden_states, softcap=softcap)
+    if recipe.techniques.compiled_loss and recipe.loss == "full_logits":
+        return compiled_cross_entropy(t, logits), logits
     if recipe.loss == "fused_cross_entropy":
         return fused_cross_entropy(t, logits), logits
     return loss_forward(t, recipe, logits, labels), logits

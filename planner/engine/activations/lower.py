@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import bert, deepseek, gpt2, gpt_neox, llama, moe, opt
+from planner.engine.activations.models import bert, deepseek, falcon, gpt2, gpt_neox, llama, moe, opt
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -27,6 +27,7 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     gpt2.find,
     gpt_neox.find,
     opt.find,
+    falcon.find,
 )
 """Each looks at a model's structure and answers if it is its own."""
 

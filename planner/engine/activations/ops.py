@@ -80,6 +80,14 @@ def elementwise(t: Tape, x: Tensor, label: str) -> Tensor:
     return out
 
 
+def elementwise_in_place(t: Tape, x: Tensor, label: str) -> Tensor:
+    """The same, written over its input."""
+    out = x.handle()
+    t.tick(label)
+    record(t, label, [x], [out], _elementwise_backward)
+    return out
+
+
 def _elementwise_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
     gradient = _only(gradients)
     return [_make(t, gradient, gradient.dtype, "gradient")]
@@ -258,6 +266,16 @@ def addmm(t: Tape, bias: Tensor, a: Tensor, b: Tensor, dims: Dims, label: str) -
 
     record(t, "addmm", [bias, a, b], [out], backward, keep)
     return out
+
+
+def linked(t: Tape, x: Tensor, out: Tensor) -> None:
+    """Makes `out`, made elsewhere, differentiable in `x` as a product with a frozen weight is."""
+    dims = x.dims
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        return [_make(t, dims, _only(gradients).dtype, "gradient of input")]
+
+    record(t, "frozen product", [x], [out], backward)
 
 
 def record_cast(t: Tape, source: Tensor, copy: Tensor) -> None:

@@ -4,7 +4,7 @@ Everything here is hashable and holds no size, so one recording serves every wor
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from planner.engine.activations.techniques import PLAIN, Techniques
@@ -95,3 +95,7 @@ class Recipe:
     training: bool
     sharding: Sharding | None = None
     techniques: Techniques = PLAIN
+
+    def for_kind(self, index: int) -> "Recipe":
+        """The recipe of the `index`-th kind of layer: trained in full where only some layers are trained."""
+        return replace(self, lora=None) if str(index) in self.techniques.trained_kinds else self

@@ -23,8 +23,12 @@ class Techniques:
     fp8: Fp8 = "none"
     """Whose float8 matrix products replace those of linear layers."""
     compiled_loss: bool = False
-    trained_layers: bool = False
-    """Only the last layers are trained; everything else is frozen."""
+    keeps_logits: bool = False
+    """A loss in chunks is given all logits."""
+    kept_kinds: frozenset[str] = frozenset()
+    """Kinds of layer that keep everything where the others are checkpointed."""
+    trained_kinds: frozenset[str] = frozenset()
+    """Kinds of layer that are trained where everything else is frozen."""
     virtual_tokens: VirtualTokens = "none"
     """Trained tokens in front of each sequence, or of each layer's keys and values."""
 

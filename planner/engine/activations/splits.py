@@ -1,0 +1,46 @@
+"""Layers of one kind that are treated differently: every second one checkpointed, or only the last ones trained.
+
+The recording repeats one layer of a kind, so such layers become two kinds, one after the other. What is held when
+forward ends is the same as if they alternated.
+"""
+
+from dataclasses import dataclass, replace
+
+from planner.model.spec import LayerGroup, ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A model with more kinds of layer, and which of them belong to the second half of each pair."""
+
+    spec: ModelSpec
+    chosen: frozenset[str]
+
+
+def every_second(spec: ModelSpec) -> Split:
+    """`chosen` are the layers that keep everything; torchtitan checkpoints the second, the fourth and so on."""
+    return _split(spec, tuple(group.count - group.count // 2 for group in spec.stack.groups), first=True)
+
+
+def last_layers(spec: ModelSpec, trained: int) -> Split:
+    """`chosen` are the last `trained` layers."""
+    frozen: list[int] = []
+    left = trained
+    for group in reversed(spec.stack.groups):
+        own = min(left, group.count)
+        left -= own
+        frozen.insert(0, group.count - own)
+    return _split(spec, tuple(frozen), first=False)
+
+
+def _split(spec: ModelSpec, leading: tuple[int, ...], *, first: bool) -> Split:
+    groups: list[LayerGroup] = []
+    chosen: set[str] = set()
+    for group, count in zip(spec.stack.groups, leading, strict=True):
+        for size, is_first in ((count, True), (group.count - count, False)):
+            if size:
+                if is_first == first:
+                    chosen.add(str(len(groups)))
+                groups.append(replace(group, count=size))
+    stack = replace(spec.stack, groups=tuple(groups))
+    return Split(replace(spec, stacks=(stack, *spec.stacks[1:])), frozenset(chosen))

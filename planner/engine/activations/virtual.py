@@ -1,0 +1,68 @@
+"""Trained tokens: in front of the embedded sequence (prompt tuning) or of each layer's keys and values (prefix tuning).
+
+Source: peft 0.21, `peft_model.py: PeftModelForCausalLM.forward`, `tuners/prompt_tuning/model.py`,
+`tuners/prefix_tuning/model.py`.
+"""
+
+from planner.engine.activations.autograd import Backward, Gradients, record
+from planner.engine.activations.ops import Needs, Saved
+from planner.engine.activations.tape import Dims, Tape, Tensor
+
+PEFT_PROMPT = "peft 0.21, peft_model.py: prompts joined to the embedded sequence"
+PEFT_PREFIX = "peft 0.21, tuners/prefix_tuning/model.py: trained keys and values of each layer"
+
+
+def with_prompt(t: Tape, embedded: Tensor) -> Tensor:
+    """The embedded sequence behind the trained tokens; the sequence already counts them."""
+    with t.module("prompt", PEFT_PROMPT):
+        prompt = t.parameter(("virtual tokens", embedded.dims[-1]), "fp32", trainable=True)
+        joined = t.new(embedded.dims, embedded.dtype, "prompt and sequence")
+        t.tick("prompt and sequence")
+        record(t, "cat", [prompt, embedded], [joined], _part_of_whole)
+        return joined
+
+
+def with_prefix(t: Tape, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values behind trained ones."""
+    with t.module("prefix", PEFT_PREFIX):
+        found = [_joined(t, x, name) for x, name in ((keys, "keys"), (values, "values"))]
+        return found[0], found[1]
+
+
+def _joined(t: Tape, x: Tensor, name: str) -> Tensor:
+    batch, _, *rest = x.dims
+    prefix = t.parameter(("virtual tokens", *rest), "fp32", trainable=True)
+    own: Dims = (batch, "virtual tokens", *rest)
+    copy = t.new(own, x.dtype, f"{name} of the prefix")
+    t.tick(f"{name} of the prefix")
+    record(t, "prefix", [prefix], [copy], _whole(own))
+    joined = t.new((batch, "prefix and sequence", *rest), x.dtype, f"prefix and {name}")
+    t.tick(f"prefix and {name}")
+    record(t, "cat", [copy, x], [joined], _parts(own, x.dims))
+    return joined
+
+
+def _whole(dims: Dims) -> Backward:
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle(dims)]
+
+    return backward
+
+
+def _parts(*dims: Dims) -> Backward:
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle(part, view=True) if need else None for part, need in zip(dims, needs, strict=True)]
+
+    return backward
+
+
+def _part_of_whole(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = gradients[0]
+    assert gradient is not None
+    batch, _, width = gradient.dims
+    own = (batch, "virtual tokens", width)
+    return [gradient.handle(own, view=True), gradient.handle(view=True) if needs[1] else None]
