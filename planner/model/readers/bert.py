@@ -8,14 +8,16 @@ from planner.model.readers.encoder import (
     encoder_layer,
     encoder_model,
     encoder_stack,
+    index_buffers,
     label_head,
     masked_head,
     no_head,
     tables,
 )
 from planner.model.readers.tasks import task_of
-from planner.model.spec import Head, ModelSpec, NormPart, Part, Table, Task
+from planner.model.spec import Buffer, Head, ModelSpec, NormPart, Part, Table, Task
 
+POSITIONS_OF_TOKENS = ("roberta", "xlm-roberta", "camembert", "mpnet")
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert", "mpnet", "electra", "distilbert", "albert")
 
 
@@ -36,8 +38,22 @@ def read(config: Config, task: str | None) -> ModelSpec:
     if config.model_type == "albert":
         group = replace(group, weight_sets=config.size("num_hidden_groups") * config.size("inner_group_num"))
     after: tuple[Part, ...] = (dense("pooler", hidden),) if _pooled(config, kind) else ()
-    stack = encoder_stack(config, group, before, after, width)
+    stack = encoder_stack(
+        config,
+        group,
+        before,
+        after,
+        width,
+        positions_of_tokens=config.model_type in POSITIONS_OF_TOKENS,
+        buffers=_buffers(config),
+    )
     return encoder_model(config, kind, stack, _head(config, kind, hidden, width))
+
+
+def _buffers(config: Config) -> tuple[Buffer, ...]:
+    if config.model_type == "mpnet":
+        return index_buffers(config, "position ids")
+    return index_buffers(config, "position ids", "token types")
 
 
 def _heads(config: Config) -> int:
@@ -59,7 +75,8 @@ def _head(config: Config, task: Task, hidden: int, width: int) -> Head | None:
         narrow = width if config.model_type in ("electra", "albert") else hidden
         return masked_head(config, (dense("dense", hidden, narrow), NormPart("LayerNorm", narrow)), narrow)
     if task == "sequence-classification" and config.model_type not in ("bert", "albert"):
-        return label_head(config, task, (dense("dense", hidden),), "out_proj")
+        activation = "gelu" if config.model_type == "electra" else "tanh"
+        return label_head(config, task, (dense("dense", hidden),), "out_proj", activation=activation)
     if task in ("sequence-classification", "token-classification", "question-answering"):
         return label_head(config, task)
     raise no_head(config, task)
@@ -74,14 +91,23 @@ def _distilbert(config: Config, task: Task) -> ModelSpec:
         "hidden_dim",
         "activation",
         "attention_dropout",
+        "dropout",
     )
-    stack = encoder_stack(config, group, tables(config, hidden, types=False))
+    stack = encoder_stack(
+        config, group, tables(config, hidden, types=False), buffers=index_buffers(config, "position ids")
+    )
     head: Head | None = None
     if task == "masked-lm":
         transform = (dense("vocab_transform", hidden), NormPart("vocab_layer_norm", hidden))
         head = masked_head(config, transform, hidden, "vocab_projector")
     elif task in ("sequence-classification", "token-classification", "question-answering"):
-        head = label_head(config, task, (dense("pre_classifier", hidden),))
+        head = label_head(
+            config,
+            task,
+            (dense("pre_classifier", hidden),),
+            activation="relu",
+            dropout="seq_classif_dropout" if task == "sequence-classification" else "dropout",
+        )
     elif task != "feature-extraction":
         raise no_head(config, task)
     return encoder_model(config, task, stack, head)

@@ -1,5 +1,7 @@
 """DeBERTa v2 and v3: attention to relative positions, which have a table of their own."""
 
+from dataclasses import replace
+
 from planner.model.readers.config import Config
 from planner.model.readers.encoder import (
     dense,
@@ -37,7 +39,7 @@ def _layers(config: Config, hidden: int) -> LayerGroup:
         if "p2c" in looks:
             extra.append(dense("pos_query_proj", hidden))
     group = encoder_layer(config, ("query_proj", "key_proj", "value_proj", "dense"))
-    return LayerGroup(group.count, group.mixer, group.feed_forward, group.norm, arrangement="post", extra=tuple(extra))
+    return replace(group, extra=tuple(extra))
 
 
 def _embedding_parts(config: Config, width: int, hidden: int) -> list[Part]:

@@ -8,6 +8,7 @@ from planner.model.readers.layers import layer_count
 from planner.model.spec import (
     LAYER_NORM,
     Attention,
+    Buffer,
     DenseFeedForward,
     Embedding,
     Head,
@@ -33,6 +34,7 @@ def encoder_layer(
     ffn: str = "intermediate_size",
     activation: str = "hidden_act",
     dropout: str = "attention_probs_dropout_prob",
+    hidden_dropout: str = "hidden_dropout_prob",
 ) -> LayerGroup:
     """All layers of a BERT-shaped encoder; biases everywhere."""
     heads = config.size("num_attention_heads")
@@ -50,7 +52,8 @@ def encoder_layer(
     network = DenseFeedForward(
         config.size(ffn), gated=False, activation=config.text(activation, "gelu"), bias=True, names=ffn_names
     )
-    return LayerGroup(layer_count(config), mixer, network, LAYER_NORM, arrangement="post")
+    dropped = config.number(hidden_dropout, 0.0, maximum=1.0)
+    return LayerGroup(layer_count(config), mixer, network, LAYER_NORM, arrangement="post", dropout=dropped)
 
 
 def tables(config: Config, width: int, types: bool = True) -> list[Part]:
@@ -62,11 +65,30 @@ def tables(config: Config, width: int, types: bool = True) -> list[Part]:
 
 
 def encoder_stack(
-    config: Config, group: LayerGroup, before: Sequence[Part], after: Sequence[Part] = (), width: int | None = None
+    config: Config,
+    group: LayerGroup,
+    before: Sequence[Part],
+    after: Sequence[Part] = (),
+    width: int | None = None,
+    *,
+    positions_of_tokens: bool = False,
+    buffers: tuple[Buffer, ...] = (),
 ) -> Stack:
+    """`group` says the dropout of the embeddings too."""
     hidden = config.size("hidden_size")
-    table = Embedding(config.size("vocab_size"), hidden if width is None else width)
-    return Stack("encoder", hidden, table, (group,), None, tuple(before), tuple(after))
+    table = Embedding(
+        config.size("vocab_size"),
+        hidden if width is None else width,
+        dropout=group.dropout,
+        positions_of_tokens=positions_of_tokens,
+    )
+    return Stack("encoder", hidden, table, (group,), None, tuple(before), tuple(after), buffers=buffers)
+
+
+def index_buffers(config: Config, *names: str) -> tuple[Buffer, ...]:
+    """One row of indices for every position, which the embedding module keeps."""
+    rows = config.size("max_position_embeddings")
+    return tuple(Buffer(name, rows, 8, "transformers 5.24, BertEmbeddings: buffers") for name in names)
 
 
 def encoder_model(config: Config, task: Task, stack: Stack, head: Head | None) -> ModelSpec:
@@ -91,13 +113,35 @@ def masked_head(config: Config, transform: Sequence[Part], width: int, name: str
     return Head(vocab, tied, bias=True, inputs=width, before=before, name=name)
 
 
-def label_head(config: Config, task: Task, before: Sequence[Part] = (), name: str = "classifier") -> Head:
-    """A classifier over labels, tokens or answer spans, always with a bias."""
+def label_head(
+    config: Config,
+    task: Task,
+    before: Sequence[Part] = (),
+    name: str = "classifier",
+    *,
+    activation: str = "tanh",
+    dropout: str = "hidden_dropout_prob",
+) -> Head:
+    """A classifier over labels, tokens or answer spans, always with a bias.
+
+    `dropout`: the key of what a classifier drops where `classifier_dropout` does not say it.
+    """
+    labels = config.labels()
     if task == "question-answering":
-        return Head(config.labels(), bias=True, kind="classification", name="qa_outputs")
+        return Head(labels, bias=True, kind="classification", name="qa_outputs")
+    usual = config.number(dropout, 0.0, maximum=1.0)
+    dropped = usual if config.raw("classifier_dropout") is None else config.number("classifier_dropout", usual)
     if task == "token-classification":
-        return Head(config.labels(), bias=True, kind="classification", name="classifier")
-    return Head(config.labels(), bias=True, kind="classification", before=tuple(before), name=name)
+        return Head(labels, bias=True, kind="classification", name="classifier", dropout=dropped)
+    return Head(
+        labels,
+        bias=True,
+        kind="classification",
+        before=tuple(before),
+        name=name,
+        activation=activation,
+        dropout=dropped,
+    )
 
 
 def no_head(config: Config, task: Task) -> ModelError:

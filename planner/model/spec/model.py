@@ -111,6 +111,8 @@ class Embedding:
     """Its rows are multiplied by a constant (Gemma, Granite)."""
     dropout: float = 0.0
     """Dropout of the sum of all embeddings."""
+    positions_of_tokens: bool = False
+    """Positions are counted from the tokens, padding left out, so each sequence has its own (RoBERTa)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,10 @@ class Head:
     """Logits are capped by a tanh (Gemma 2)."""
     scaled: bool = False
     """Logits are multiplied or divided by a constant (Cohere, Granite)."""
+    activation: str | None = None
+    """What follows the dense layer before the projection; None: the activation of the layers."""
+    dropout: float = 0.0
+    """Dropout of what the projection of a classifier reads."""
 
     @property
     def kept_by_4bit_loaders(self) -> bool:

@@ -1,0 +1,183 @@
+"""Encoders of text and images: from a stack's structure to what is recorded of it, and the attention they share."""
+
+from dataclasses import dataclass, replace
+
+from planner.engine.activations import ops
+from planner.engine.activations.attention import attend
+from planner.engine.activations.blocks import Linear, layer_dims, linear, slots_of
+from planner.engine.activations.decoders import attention_shape, attention_symbols
+from planner.engine.activations.eager import eager_attention
+from planner.engine.activations.functions import activate
+from planner.engine.activations.kernels import kernel
+from planner.engine.activations.norms import NormWeights
+from planner.engine.activations.ops_shape import reshape
+from planner.engine.activations.setting import Setting
+from planner.engine.activations.shape import LayerShape
+from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
+from planner.engine.activations.weight_book import WeightBook
+from planner.engine.term import Factor
+from planner.model.spec import Attention, DenseFeedForward, LayerGroup, Norm
+
+MASKS = "transformers 5.24, masking_utils.py: create_bidirectional_mask"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderShape:
+    """One kind of layer of an encoder, or of a decoder that looks at one."""
+
+    layer: LayerShape
+    width: Dim
+    norm: Norm
+    key_bias: bool
+    dropout: bool
+    """Dropout after attention and after the feed-forward, in training."""
+
+
+@dataclass(slots=True)
+class EncoderLayer:
+    """The weights of one recorded layer and the slot it stands for."""
+
+    slot: str
+    shape: EncoderShape
+    linears: dict[str, Linear]
+    norms: dict[str, NormWeights]
+    tensors: dict[str, Tensor]
+
+
+def encoder_shape(
+    name: str, group: LayerGroup, setting: Setting, *, width: Dim = "hidden", implementation: str | None = None
+) -> EncoderShape:
+    """The shape of a kind of layer that looks at all tokens; `name` stands before the names of its dimensions.
+
+    A mask is passed on only where it hides something, in eager mode too.
+    """
+    mixer = group.mixer
+    assert isinstance(mixer, Attention)
+    masked = setting.needs_mask and setting.passes_mask
+    chosen = kernel(
+        implementation or setting.attention,
+        setting.compute_dtype,
+        masked=masked,
+        grouped_queries=False,
+        single_kv_head=False,
+        head_dim=mixer.head_dim,
+    )
+    shape = replace(attention_shape(0, group, setting), name=name, masked=masked, kernel=chosen)
+    key_bias = mixer.qkv_bias if mixer.key_bias is None else mixer.key_bias
+    return EncoderShape(shape, width, group.norm, key_bias, setting.training and group.dropout > 0)
+
+
+def encoder_symbols(shape: EncoderShape, group: LayerGroup, setting: Setting) -> tuple[Factor, ...]:
+    return attention_symbols(shape.layer, group, setting)
+
+
+def is_plain(group: LayerGroup) -> bool:
+    """Attention of equal heads without rotation beside a dense feed-forward in two steps."""
+    mixer, feed_forward = group.mixer, group.feed_forward
+    return (
+        isinstance(mixer, Attention)
+        and isinstance(feed_forward, DenseFeedForward)
+        and mixer.heads == mixer.kv_heads
+        and mixer.rotary_share == 0
+        and not (mixer.fused or feed_forward.gated or mixer.window or mixer.qk_norm)
+        and group.weight_sets is None
+    )
+
+
+def make_attention(
+    book: WeightBook, shape: EncoderShape, prefix: str = "", width: Dim | None = None
+) -> dict[str, Linear]:
+    """The four projections; `width`: of the states that keys and values are made of."""
+    layer = shape.layer
+    inner = (layer_dims(layer, "heads"), layer_dims(layer, "head dim"))
+    own, other = (shape.width,), (shape.width if width is None else width,)
+    return {
+        f"{prefix}q_proj": book.linear("q_proj", own, inner, layer.qkv_bias),
+        f"{prefix}k_proj": book.linear("k_proj", other, inner, shape.key_bias),
+        f"{prefix}v_proj": book.linear("v_proj", other, inner, layer.qkv_bias),
+        f"{prefix}o_proj": book.linear("o_proj", inner, own, layer.output_bias),
+    }
+
+
+def make_feed_forward(book: WeightBook, shape: EncoderShape) -> dict[str, Linear]:
+    ffn = (layer_dims(shape.layer, "ffn"),)
+    return {
+        "up_proj": book.linear("up_proj", (shape.width,), ffn, shape.layer.mlp_bias),
+        "down_proj": book.linear("down_proj", ffn, (shape.width,), shape.layer.mlp_bias),
+    }
+
+
+def make_encoder(
+    book: WeightBook, kind: str | int, shape: EncoderShape, norms: tuple[str, ...], tensors: tuple[str, ...] = ()
+) -> list[EncoderLayer]:
+    """The recorded layers of one kind: attention, feed-forward, norms and loose vectors of the layer's width."""
+    made: list[EncoderLayer] = []
+    for slot in slots_of(kind, shape.layer.copies):
+        with book.layer(slot):
+            linears = make_attention(book, shape) | make_feed_forward(book, shape)
+            made.append(
+                EncoderLayer(
+                    slot,
+                    shape,
+                    linears,
+                    {name: book.norm(name, (shape.width,), shape.norm) for name in norms},
+                    {name: book.tensor(name, (shape.width,)) for name in tensors},
+                )
+            )
+    return made
+
+
+def attention(
+    t: Tape,
+    shape: EncoderShape,
+    linears: dict[str, Linear],
+    hidden_states: Tensor,
+    mask: Tensor | None,
+    *,
+    prefix: str = "",
+    key_value_states: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Projections and attention; the output is still to be projected. Eager mode also gives its weights."""
+    states = hidden_states if key_value_states is None else key_value_states
+    layer = shape.layer
+    inner = layer_dims(layer, "heads"), layer_dims(layer, "head dim")
+
+    def project(role: str, x: Tensor) -> Tensor:
+        projected = linear(t, linears[prefix + role], x)
+        if layer.kernel == "eager":
+            return reshape(t, projected, *x.dims[:2], *inner)
+        return ops.view(t, projected, *x.dims[:2], *inner)
+
+    query = project("q_proj", hidden_states)
+    key = project("k_proj", states)
+    value = project("v_proj", states)
+    if layer.kernel == "eager":
+        output, weights = eager_attention(t, layer, query, key, value, mask, joined=False, upcast=False)
+        return output, weights
+    return attend(t, layer, query, key, value, mask), None
+
+
+def feed_forward(t: Tape, layer: EncoderLayer, hidden_states: Tensor) -> Tensor:
+    """The two projections with the activation between them."""
+    return linear(t, layer.linears["down_proj"], intermediate(t, layer, hidden_states))
+
+
+def intermediate(t: Tape, layer: EncoderLayer, hidden_states: Tensor) -> Tensor:
+    """The first projection and the activation."""
+    projected = linear(t, layer.linears["up_proj"], hidden_states)
+    return activate(t, projected, layer.shape.layer.activation)
+
+
+def bidirectional_mask(t: Tape, shape: EncoderShape, hidden_states: Tensor) -> Tensor | None:
+    """Every token against every other, for a batch that holds padding."""
+    if not shape.layer.masked:
+        return None
+    dims: Dims = (hidden_states.dims[0], 1, hidden_states.dims[1], hidden_states.dims[1])
+    with t.module("mask", MASKS), t.no_grad():
+        boolean = t.new(dims, "bool", "boolean mask")
+        t.tick("boolean mask")
+        if shape.layer.kernel != "eager":
+            return boolean
+        bias = t.new(dims, hidden_states.dtype, "attention mask")
+        t.tick("attention mask")
+        return bias

@@ -1,0 +1,268 @@
+"""BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA and DistilBERT: encoders that normalise after each sum."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.engine.activations import ops
+from planner.engine.activations.blocks import Linear, linear, token_ids
+from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.encoders import (
+    EncoderLayer,
+    EncoderShape,
+    attention,
+    bidirectional_mask,
+    encoder_shape,
+    encoder_symbols,
+    intermediate,
+    is_plain,
+    make_encoder,
+)
+from planner.engine.activations.heads import (
+    HeadShape,
+    HeadWeights,
+    head_shape,
+    labelled_loss,
+    logits_of,
+    loss_of,
+    make_head,
+    mean_loss,
+    pooled_state,
+)
+from planner.engine.activations.norms import NormWeights, normalise
+from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.setting import Found, Setting
+from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.weight_book import WeightBook
+from planner.engine.term import Factor
+from planner.model.spec import LAYER_NORM, ModelSpec, NormPart, Table
+from planner.model.spec import Linear as LinearPart
+
+BERT = "transformers 5.24, models/bert/modeling_bert.py"
+POSITIONS, TYPES, PROJECTION = "position_embeddings", "token_type_embeddings", "embeddings_project"
+
+
+@dataclass(frozen=True, slots=True)
+class BertBody:
+    """An encoder over the sum of token, position and type tables."""
+
+    layer: EncoderShape
+    head: HeadShape | None
+    has_types: bool
+    projects: bool
+    """The tables are narrower than the layers (ELECTRA)."""
+    positions_of_tokens: bool
+    gathers_types: bool
+    """Token types are gathered for the batch's positions, not a slice of the buffer (transformers 5)."""
+    dropout: bool
+    pooled: bool
+
+    def build(self, t: Tape, recipe: Recipe) -> "Bert":
+        book = WeightBook(t, recipe)
+        width = "table width" if self.projects else "hidden"
+        word = book.tensor("word_embeddings", ("table rows", width))
+        types = book.tensor(TYPES, ("type rows", width)) if self.has_types else None
+        tables = Tables(word, book.tensor(POSITIONS, ("position rows", width)), types, book.norm("LayerNorm", (width,)))
+        if self.projects:
+            tables.projection = book.linear(PROJECTION, (width,), ("hidden",))
+        layers = make_encoder(book, 0, self.layer, ("attention norm", "output norm"))
+        head = make_head(book, self.head, word) if self.head is not None else None
+        pooler = book.linear("pooler", ("hidden",), ("hidden",)) if self.pooled and head is None else None
+        return Bert(self, recipe, book, tables, layers, head, pooler)
+
+
+@dataclass(slots=True)
+class Tables:
+    """What the tokens are looked up in."""
+
+    word: Tensor
+    positions: Tensor
+    types: Tensor | None
+    norm: NormWeights
+    projection: Linear | None = None
+
+
+@dataclass(slots=True)
+class Bert:
+    """The weights of the recorded model."""
+
+    body: BertBody
+    recipe: Recipe
+    book: WeightBook
+    tables: Tables
+    layers: list[EncoderLayer]
+    head: HeadWeights | None
+    pooler: Linear | None
+    """Of a model without a head."""
+
+    def inputs(self, t: Tape) -> dict[str, Tensor]:
+        held = {"ids": token_ids(t, "input ids")}
+        if self.recipe.passes_mask:
+            held["mask"] = token_ids(t, "attention mask of the batch")
+        if self.recipe.loss != "none":
+            held |= {f"labels {i}": labels for i, labels in enumerate(_labels(t, self.body.head))}
+        return held
+
+    def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
+        labels = [tensor for name, tensor in inputs.items() if name.startswith("labels")]
+        sequence_output = run_model(t, self, inputs["ids"])
+        if self.head is None:
+            states = pooled_state(t, self.pooler, sequence_output) if self.pooler is not None else sequence_output
+            return mean_loss(t, states), None
+        loss, logits = loss_of(t, self.recipe, self.head, sequence_output, labels)
+        return loss, logits if self.recipe.keeps_outputs else None
+
+    def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
+        labels = [tensor for name, tensor in inputs.items() if name.startswith("labels")]
+        sequence_output = run_model(t, self, inputs["ids"])
+        if self.head is None:
+            return sequence_output, pooled_state(t, self.pooler, sequence_output) if self.pooler is not None else None
+        logits = logits_of(t, self.head, sequence_output)
+        return logits, labelled_loss(t, self.head, logits, labels) if labels else None
+
+    def weights(self) -> Iterable[tuple[str, str, Tensor]]:
+        return self.book.places
+
+
+def _labels(t: Tape, head: HeadShape | None) -> list[Tensor]:
+    if head is None:
+        return []
+    if head.task in ("masked-lm", "token-classification"):
+        return [token_ids(t, "labels")]
+    count = 2 if head.task == "question-answering" else 1
+    return [t.new(("batch",), "int64", "labels") for _ in range(count)]
+
+
+def run_model(t: Tape, model: Bert, ids: Tensor) -> Tensor:
+    """`BertModel.forward`, without the pooler."""
+    with t.module("model", f"{BERT}: BertModel.forward"):
+        embedding_output = _embed(t, model, ids)
+        mask = bidirectional_mask(t, model.body.layer, embedding_output)
+        return _encode(t, model, embedding_output, mask)
+
+
+def _encode(t: Tape, model: Bert, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    for layer in model.layers:
+        with t.layer(layer.slot), t.module("layer", f"{BERT}: BertLayer.forward"):
+            hidden_states = _checkpointed_layer(t, model.recipe, layer, hidden_states, mask)
+    return hidden_states
+
+
+def _checkpointed_layer(
+    t: Tape, recipe: Recipe, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None
+) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
+        return bert_layer(t, layer, x, mask)
+
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+
+
+def _embed(t: Tape, model: Bert, ids: Tensor) -> Tensor:
+    """`BertEmbeddings.forward`."""
+    with t.module("embeddings", f"{BERT}: BertEmbeddings.forward"):
+        tables, body = model.tables, model.body
+        width = tables.word.dims[1]
+        rows = "batch" if body.positions_of_tokens else 1
+        positions = _indices(t, rows, "position ids", made=body.positions_of_tokens)
+        embeddings = ops.embedding(t, tables.word, ("batch", "sequence", width), ids)
+        if tables.types is not None:
+            kinds = _indices(t, rows, "token types", made=body.gathers_types)
+            found = ops.embedding(t, tables.types, ("batch", "sequence", width), kinds)
+            embeddings = ops.add(t, embeddings, found, "sum of embeddings")
+            del found
+        places = ops.embedding(t, tables.positions, (rows, "sequence", width), positions)
+        embeddings = ops.add(t, embeddings, places, "sum of embeddings")
+        embeddings = normalise(t, tables.norm, embeddings, "LayerNorm")
+        if body.dropout:
+            embeddings = ops.dropout(t, embeddings)
+        if tables.projection is not None:
+            embeddings = linear(t, tables.projection, embeddings)
+        return embeddings
+
+
+def _indices(t: Tape, rows: int | str, name: str, *, made: bool) -> Tensor:
+    """Indices into a table: made for this batch, or a slice of a buffer."""
+    if not made:
+        return t.parameter((rows, "sequence"), "int64", trainable=False)
+    indices = t.new((rows, "sequence"), "int64", name)
+    t.tick(name)
+    return indices
+
+
+def bert_layer(t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    """`BertLayer.forward`; the attention weights of eager mode are held until its end."""
+    output, _weights = _attention(t, layer, hidden_states, mask)
+    with t.module("mlp"):
+        inner = intermediate(t, layer, output)
+        return _output(t, layer, "down_proj", "output norm", inner, output)
+
+
+def _attention(
+    t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """`BertAttention.forward`."""
+    with t.module("attention", f"{BERT}: BertAttention.forward"):
+        output, weights = attention(t, layer.shape, layer.linears, hidden_states, mask)
+        return _output(t, layer, "o_proj", "attention norm", output, hidden_states), weights
+
+
+def _output(t: Tape, layer: EncoderLayer, role: str, norm: str, hidden_states: Tensor, residual: Tensor) -> Tensor:
+    """`BertSelfOutput.forward` and `BertOutput.forward`: the norm comes after the sum."""
+    projected = linear(t, layer.linears[role], hidden_states)
+    if layer.shape.dropout:
+        projected = ops.dropout(t, projected)
+    return normalise(t, layer.norms[norm], ops.add(t, projected, residual, "residual sum"), norm)
+
+
+def find(spec: ModelSpec, setting: Setting) -> Found | None:
+    """Tables of tokens and positions summed and normalised, then layers that normalise after each sum."""
+    stack = spec.stack
+    if len(spec.stacks) != 1 or len(stack.groups) != 1 or stack.embedding is None or stack.final_norm is not None:
+        return None
+    group = stack.groups[0]
+    parts = {part.name: part for part in stack.before if isinstance(part, Table | LinearPart)}
+    known = (
+        set(parts) <= {POSITIONS, TYPES, PROJECTION}
+        and POSITIONS in parts
+        and len(stack.before) == len(parts) + 1
+        and isinstance(stack.before[-2 if PROJECTION in parts else -1], NormPart)
+    )
+    if not (known and is_plain(group) and group.arrangement == "post" and group.norm == LAYER_NORM and not group.extra):
+        return None
+    layer = encoder_shape("", group, setting)
+    body = BertBody(
+        layer,
+        _head(spec, setting, layer),
+        TYPES in parts,
+        PROJECTION in parts,
+        stack.embedding.positions_of_tokens,
+        not setting.version.startswith("transformers 4"),
+        setting.training and stack.embedding.dropout > 0,
+        bool(stack.after),
+    )
+    rows = [(POSITIONS, "position rows"), (TYPES, "type rows")]
+    tables = {name: part.rows for name, part in parts.items() if isinstance(part, Table)}
+    symbols = (
+        *encoder_symbols(layer, group, setting),
+        Factor("table width", stack.embedding.size),
+        *(Factor(symbol, tables[name]) for name, symbol in rows if name in tables),
+        Factor("head width", _head_width(spec)),
+    )
+    return Found(body, symbols, {"0": group.count})
+
+
+def _head_width(spec: ModelSpec) -> int:
+    head = spec.head
+    return spec.stack.hidden_size if head is None or head.inputs is None else head.inputs
+
+
+def _head(spec: ModelSpec, setting: Setting, layer: EncoderShape) -> HeadShape | None:
+    if spec.head is None:
+        return None
+    return head_shape(
+        spec.head,
+        spec.task,
+        activation=layer.layer.activation,
+        pooled=bool(spec.stack.after),
+        training=setting.training,
+        inputs="head width" if _head_width(spec) != spec.stack.hidden_size else "hidden",
+    )
