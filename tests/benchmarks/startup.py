@@ -13,6 +13,8 @@ HERE = Path(__file__).resolve().parent
 def measure(rounds: int = 9) -> list[Ratio]:
     environment = {**os.environ, "QT_QPA_PLATFORM": os.environ.get("QT_QPA_PLATFORM", "offscreen")}
 
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode, as the libraries have
+
     def run(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL)
 

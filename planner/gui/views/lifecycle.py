@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from planner.gui.views.lifecycle_plot import LifecyclePlot
 
 NAME = "Lifecycle chart"
+_PLOT_DELAY_MS = 30
+"""What is on screen first may be used before the import of pyqtgraph stops everything for a moment."""
 
 
 class PaintedChart(QWidget):
@@ -95,7 +97,7 @@ class LifecycleView(QFrame):
 
     def _on_first_painting(self) -> None:
         self.first_painted.emit()
-        QTimer.singleShot(0, self.load_plot)
+        QTimer.singleShot(_PLOT_DELAY_MS, self.load_plot)
 
     def _show(self) -> None:
         state, view = self._session.state, self._session.view
