@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from planner.engine.activations import ops
 from planner.engine.activations.attention import Cache
 from planner.engine.activations.blocks import Linear, layer_dims, linear_weights, make_linear, slots_of, token_ids
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
@@ -147,10 +148,10 @@ def causal_mask(t: Tape, recipe: Recipe, shape: LayerShape, dtype: str) -> Tenso
         return None
     dims = ("batch", 1, "sequence", key_length(recipe))
     with t.module("mask", "transformers 5.24, masking_utils.py"), t.no_grad():
-        boolean = t.new(dims, "bool", "boolean mask")
+        boolean = t.new((1, *dims[1:]) if shape.shared_mask else dims, "bool", "boolean mask")
         t.tick("boolean mask")
         if shape.kernel != "eager":
-            return boolean
+            return ops.view(t, boolean, *dims)
         bias = t.new(dims, dtype, "attention mask")
         t.tick("attention mask")
         return bias

@@ -42,6 +42,7 @@ def attention_shape(index: int, group: LayerGroup, setting: Setting, *, has_sdpa
         activation=feed_forward.activation,
         mlp_bias=feed_forward.bias,
         single_sequence=setting.single_sequence,
+        shared_mask=not setting.needs_mask,
         caches_all_heads=mixer.cache_heads is not None and mixer.cache_heads != mixer.kv_heads,
         rotates_all=mixer.rotary_share == 1.0,
         hidden_dropout=group.dropout > 0 and setting.training,

@@ -67,3 +67,46 @@ def cat(t: Tape, parts: Sequence[Tensor], dims: Dims, label: str) -> Tensor:
 
     record(t, "cat", list(parts), [out], backward)
     return out
+
+
+def add_in_place(t: Tape, a: Tensor, b: Tensor, label: str = "sum, in place") -> Tensor:
+    """`a += b`: no new memory; the gradient goes to both."""
+    out = a.handle()
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle() if need else None for need in needs]
+
+    t.tick(label)
+    record(t, "add in place", [a, b], [out], backward)
+    return out
+
+
+def spread(t: Tape, x: Tensor, dims: Dims, *, copies: bool, label: str) -> Tensor:
+    """`expand` to all heads; copied where a view cannot become a batch of matrices. Backward sums the heads."""
+    if not copies:
+        return reshape_free(t, x, dims)
+    out = t.new(dims, x.dtype, label)
+    t.tick(label)
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle()]
+
+    record(t, "expand", [x], [out], backward)
+    return out
+
+
+def reshape_free(t: Tape, x: Tensor, dims: Dims) -> Tensor:
+    """A view whose gradient passes through."""
+    out = x.handle(dims, view=True)
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle(view=True)]
+
+    record(t, "expand", [x], [out], backward)
+    return out

@@ -55,6 +55,8 @@ class LayerShape:
     latent: LatentShape | None = None
     single_sequence: bool = False
     """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
+    shared_mask: bool = False
+    """No sequence is padded: one boolean mask serves the whole batch."""
     caches_all_heads: bool = False
     """Keys and values are repeated to all heads before they are cached (Falcon's new architecture)."""
     heads_first: bool = False
