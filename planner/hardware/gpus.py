@@ -81,7 +81,7 @@ class Speed:
     nvlink_gb_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
     """One accelerator of the catalogue."""
 

@@ -6,6 +6,7 @@ with: each has a band and names the observations behind it, and says that it is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, cast, get_args
 
@@ -152,6 +153,7 @@ class Overheads:
         }
         return self.allowance(kinds[desktop], gpu).overhead(card_bytes)
 
+    @lru_cache(maxsize=1024)  # noqa: B019 - one catalogue, kept for as long as the program runs
     def allowance(self, kind: AllowanceKind, gpu: Gpu | None, gpus: int = 1) -> Allowance:
         """The allowance meant most closely for this GPU and for this many of them."""
         matches = [
