@@ -3,7 +3,7 @@
 from math import ceil
 
 from planner.model.spec import ModelSpec, ParallelMixers, RecurrentMixer
-from planner.model.weights import Weight, weights
+from planner.model.weights import Weight, layer_weights, weights
 
 BYTES_16_BIT = 2
 
@@ -36,11 +36,26 @@ def linear_4bit_parameters(spec: ModelSpec, experts_as_linear: bool = False) -> 
 
     `experts_as_linear` counts expert matrices too, as transformers 4 did, where experts were linear layers.
     """
-    return sum(
+    converted = sum(
         weight.elements * copies
         for weight, copies in weights(spec)
         if weight.quantizable or (experts_as_linear and weight.kind == "expert" and len(weight.shape) == 3)
     )
+    return converted - _last_linear(spec)
+
+
+def _last_linear(spec: ModelSpec) -> int:
+    """Elements of the last layer's last projection where it is the last parameter of all, which the loader keeps.
+
+    So it is in OLMo and nanochat, whose norms have no weights, when no output matrix follows.
+    """
+    stack, last = spec.stack, spec.stack.groups[-1]
+    followed = stack.after or (spec.head is not None and not spec.head.tied)
+    normed = last.norm.vectors or (stack.final_norm is not None and stack.final_norm.vectors)
+    if len(spec.stacks) > 1 or followed or normed or last.mixer is None or last.feed_forward is None:
+        return 0
+    final = layer_weights(last, stack.hidden_size)[-1]
+    return final.elements if final.quantizable else 0
 
 
 def weight_bytes(spec: ModelSpec, bytes_per_parameter: float = BYTES_16_BIT) -> int:

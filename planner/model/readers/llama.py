@@ -4,6 +4,8 @@ To add such an architecture, write its record here; one that differs in more nee
 line in `registry.py`.
 """
 
+from dataclasses import replace
+
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, decoder_model
 from planner.model.readers.layers import every, windows
@@ -118,6 +120,7 @@ TRAITS: dict[str, Traits] = {
 TRAITS |= {
     "qwen2_vl_text": TRAITS["qwen2"],
     "qwen2_5_vl_text": TRAITS["qwen2"],
+    "glm4v_text": replace(TRAITS["glm4"], qkv_bias=True),
     "qwen3_vl_text": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
 }
 MODEL_TYPES = tuple(TRAITS)

@@ -194,6 +194,7 @@ SPARSE: dict[str, Sparsity] = {
 }
 
 SPARSE["qwen3_vl_moe_text"] = SPARSE["qwen3_moe"]
+SPARSE["glm4v_moe_text"] = replace(SPARSE["glm4_moe"], traits=Traits(qkv_bias="attention_bias"))
 MODEL_TYPES = tuple(SPARSE)
 
 

@@ -95,6 +95,15 @@ def _internvl(whole: Config, stack: Stack, _vision: Config, width: int) -> tuple
     )
 
 
+def _cohere(whole: Config, stack: Stack, _vision: Config, width: int) -> tuple[Part, ...]:
+    """Command A Vision and Aya Vision: a pixel shuffle, then a gated pair of layers; Aya normalises first."""
+    merged = stack.hidden_size * whole.size("downsample_factor") ** 2
+    usual = width if whole.model_type == "aya_vision" else None
+    inner = whole.size("alignment_intermediate_size", usual)
+    layers = (Linear("linear_1", merged, inner, bias=True), Linear("linear_2", inner // 2, width, bias=True))
+    return (NormPart("layernorm", merged, LAYER_NORM), *layers) if whole.model_type == "aya_vision" else layers
+
+
 def _llama4(_whole: Config, _stack: Stack, vision: Config, width: int) -> tuple[Part, ...]:
     return (Linear("linear_1", vision.size("vision_output_dim"), width),)
 
@@ -116,6 +125,9 @@ def _qwen(version: str) -> Pairing:
 PAIRINGS = {
     "llava": Pairing("llama", "clip_vision_model", _two_layers, True, tokens=_patch_tokens),
     "llava_next": Pairing("llama", "clip_vision_model", _llava_next),
+    "llava_onevision": Pairing("qwen2", "siglip_vision_model", _llava_next),
+    "cohere2_vision": Pairing("cohere2", "siglip_vision_model", _cohere),
+    "aya_vision": Pairing("cohere2", "siglip_vision_model", _cohere),
     "mistral3": Pairing("mistral", "pixtral", _mistral3),
     "paligemma": Pairing("gemma", "siglip_vision_model", _paligemma, tokens=_patch_tokens),
     "gemma3": Pairing("gemma3_text", "siglip_vision_model", _gemma3, tokens=_tokens_key("mm_tokens_per_image")),

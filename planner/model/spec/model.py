@@ -5,6 +5,7 @@ A reader's only task is to turn a file into a `ModelSpec`.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 from planner.model.spec.attention import Attention, LatentAttention
@@ -203,7 +204,7 @@ class Quantization:
     """Exact bytes of the tensors, where a file of weights was read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ModelSpec:
     """A whole model. `stacks[0]` is the main one; further stacks are encoders or towers."""
 
@@ -220,6 +221,14 @@ class ModelSpec:
     quantization: Quantization | None = None
     assumed: tuple[str, ...] = ()
     """Keys the file does not state, taken from the defaults of the model's configuration class."""
+
+    def __hash__(self) -> int:
+        """Computed once: a specification is the key of many caches, and deep."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.model_type, self.task, self.stacks, self.head, self.max_positions, self.dtype))
 
     @property
     def stack(self) -> Stack:
