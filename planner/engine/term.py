@@ -28,12 +28,13 @@ class Factor:
     how: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
     """Memory of one kind, in bytes per GPU: the product of its factors.
 
     `alive` names the moments (in a plan) or instants (in a ledger) at which this memory is held;
     terms alive at one instant add up, others never do. `source` says where the rule comes from.
+    A term is equal to itself alone, so that sums over many of them can be remembered cheaply.
     """
 
     component: Component

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -57,13 +58,6 @@ class TracedPhase:
         )
         return recorded * self.gradient_shards, self.exact_gradient_bytes
 
-    def _standing_bytes(self, moment: str) -> Number:
-        total: Number = 0
-        for item in self.standing:
-            if moment in item.alive and item.component != "overhead":
-                total = total + item.bytes
-        return total
-
     def peak_bytes(self) -> Number:
         """The fullest instant of all, element by element where the workload is an array."""
         table = self.trace.table
@@ -78,7 +72,7 @@ class TracedPhase:
             rows = self.trace.moments.get(recorded)
             if rows is not None:
                 highest = totals[rows.start : rows.stop].max(axis=0).astype(np.int64)
-                peak = np.maximum(peak, highest + self._standing_bytes(shown))
+                peak = np.maximum(peak, highest + sum(held_at(self.standing, shown).values()))
         return peak if size > 1 else int(np.asarray(peak).item())
 
     def settle(self) -> "SettledPhase":
@@ -94,14 +88,10 @@ class TracedPhase:
             if rows is None:
                 continue
             winner = max(rows, key=totals.__getitem__)
-            held: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
-            del held["overhead"]
+            held = dict(held_at(self.standing, shown))
             parts = (recorded.table[winner] * values).tolist()
             for component, columns in components:
                 held[component] += sum(parts[columns.start : columns.stop])
-            for item in self.standing:
-                if shown in item.alive and item.component != "overhead":
-                    held[item.component] += int(item.bytes)
             moments[shown] = Moment(shown, recorded.labels[winner], sum(held.values()), held)
             winners[shown] = winner
         return SettledPhase(self, moments, winners)
@@ -142,6 +132,17 @@ class SettledPhase:
         return self.phase.layer_activation_bytes(self.winners)
 
 
+@lru_cache(maxsize=1024)
+def held_at(standing: tuple[Term, ...], moment: str) -> Mapping[Component, int]:
+    """Bytes of each component that stand through a moment; overhead is no tensor and left out."""
+    held: dict[Component, int] = {name: 0 for name in COMPONENTS if name != "overhead"}
+    for item in standing:
+        if moment in item.alive and item.component != "overhead":
+            held[item.component] += int(item.bytes)
+    return held
+
+
+@lru_cache(maxsize=256)
 def _components(recorded: Trace) -> list[tuple[Component, range]]:
     """The columns of each component, which stand together."""
     found: list[tuple[Component, range]] = []

@@ -49,7 +49,7 @@ class Column:
     kind: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One recorded step."""
 
