@@ -82,9 +82,8 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
     settled = plan_step(phase, job.spec).settle()
-    offloads = phase.offload.activations != "none"
     around = training_surroundings(
-        phase, job.spec, job.hardware, saved_activation_bytes=settled.layer_activation_bytes() if offloads else 0
+        phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
     )
     need = Need(
         moments=settled.moments,
@@ -102,16 +101,20 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
     return assemble(need, job.context)
 
 
+def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:
+    """What the layers of one GPU save, if it waits in host RAM until backward."""
+    if phase.offload.activations == "none":
+        return 0
+    stays = phase.model_copy(update={"offload": phase.offload.model_copy(update={"activations": "none"})})
+    return plan_step(stays, spec).settle().layer_activation_bytes()
+
+
 def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
     """What was asked for and is not told apart by the engine yet."""
     profile = phase.activation_profile
     found = {
-        "Selective checkpointing is counted as none.": phase.activation_checkpointing == "selective",
-        "fp8 training is counted as bf16.": phase.precision == "fp8",
         "torch.compile is not counted: it usually needs less.": phase.compile,
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers",
-        "Updating in backward is not counted: all gradients are planned to stay.": phase.optimizer_in_backward,
-        "Offloaded activations are counted as if they stayed on the GPU.": phase.offload.activations != "none",
     }
     return tuple(text for text, applies in found.items() if applies)
 

@@ -56,6 +56,8 @@ class OptimizerRecord:
     source: str
     quantized_from: Mapping[str, int] | None = None
     paged_from_elements: int | None = None
+    in_backward: bool = False
+    """It updates each weight as soon as its gradient is there, and frees the gradient."""
 
     def implementation(self, name: str | None) -> Mapping[str, Any]:
         """The named implementation; `*` in the record means that the optimizer has only one."""

@@ -82,13 +82,14 @@ def weight_terms(
     expert_parallel: int = 1,
     vocab_multiple: int = 1,
     experts_as_linear: bool = False,
+    kept_bytes: int | None = None,
 ) -> tuple[Term, ...]:
     """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
 
     16 and 32-bit formats are exact, and so are bitsandbytes' 4-bit ones: two weights per byte, a float32 scale per
     block of 64, or with double quantization an 8-bit one, a float32 per 256 of these and their mean. A stage of a
     pipeline holds its layers and, first or last, the token table or the head. `experts_as_linear`: experts are linear
-    layers, as in transformers 4.
+    layers, as in transformers 4. `kept_bytes` replaces the format's own width of what it does not convert.
     """
     chosen = weight_format(name)
     if isinstance(chosen, GgufMix):
@@ -103,7 +104,13 @@ def weight_terms(
         return shard_elements(weight, tensor_parallel, expert_parallel, vocab_multiple)
 
     terms = [
-        Term("weights", title, (Factor("parameters", count), Factor("bytes", chosen.kept_bytes)), alive, chosen.source)
+        Term(
+            "weights",
+            title,
+            (Factor("parameters", count), Factor("bytes", kept_bytes or chosen.kept_bytes)),
+            alive,
+            chosen.source,
+        )
         for title, count in _by_place(kept, elements, whole=chosen.converts_nothing)
     ]
     terms += [

@@ -97,7 +97,7 @@ def make_layers(
 ) -> list[CausalLayer]:
     """The recorded layers of every kind, with their caches."""
     return [
-        CausalLayer(slot, shape, make(t, recipe, shape), make_cache(t, recipe, shape, slot))
+        CausalLayer(slot, shape, make(t, recipe.for_kind(index), shape), make_cache(t, recipe, shape, slot))
         for index, shape in enumerate(shapes)
         for slot in slots_of(index, shape.copies)
     ]

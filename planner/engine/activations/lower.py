@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import bert, deepseek, falcon, gpt2, gpt_neox, llama, moe, opt
+from planner.engine.activations.models import bert, bloom, deepseek, falcon, gpt2, gpt_neox, llama, mamba2, moe, opt
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
+from planner.engine.activations.tape import Tape
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.activations.trace import Symbols
 from planner.engine.activations.versions import builds_mask_without_being_given_one
@@ -24,15 +25,18 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     bert.find,
     moe.find,
     deepseek.find,
+    mamba2.find,
     gpt2.find,
     gpt_neox.find,
     opt.find,
     falcon.find,
+    bloom.find,
 )
 """Each looks at a model's structure and answers if it is its own."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
 ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
+AS_PROMPT = "Prefix tuning of this architecture is counted as prompt tuning."
 ALL_TRAINED = "Every layer of this architecture is counted as trained."
 FURTHER_STACKS = "Activations of further stacks (encoder, vision tower) are not counted yet."
 
@@ -114,11 +118,9 @@ def lower(
         experts=experts,
     )
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
-    if trained_layers is not None and not techniques.trained_kinds:
-        lora = None
-    if techniques.virtual_tokens != "none" and not isinstance(found.body, llama.DecoderBody):
-        lora, techniques = None, replace(techniques, virtual_tokens="none")
-        approximations = (*approximations, ALL_TRAINED)
+    if techniques.virtual_tokens == "prefix" and not isinstance(found.body, llama.DecoderBody):
+        techniques = replace(techniques, virtual_tokens="prompt")
+        approximations = (*approximations, AS_PROMPT)
     recipe = Recipe(
         body=found.body,
         weight_dtype=weight_dtype,
@@ -139,12 +141,21 @@ def lower(
         sharding=sharding,
         techniques=techniques,
     )
+    if trained_layers is not None and not _trains(recipe):
+        recipe = replace(recipe, lora=None)
+        approximations = (*approximations, ALL_TRAINED)
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     derived = found.derived(loads) if found.derived is not None else ()
     symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived)}
     if sharding is not None:
         symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards)}
     return Lowered(recipe, symbols, layers, approximations)
+
+
+@lru_cache(maxsize=64)
+def _trains(recipe: Recipe) -> bool:
+    """Whether the family leaves anything to train where only some layers are."""
+    return any(weight.requires_grad for _, _, weight in recipe.body.build(Tape(), recipe).weights())
 
 
 def _find_split(
@@ -159,10 +170,10 @@ def _find_split(
     told = found.layers == {str(index): group.count for index, group in enumerate(split.spec.stack.groups)}
     if told and halves:
         return found, approximations, replace(techniques, kept_kinds=split.chosen)
-    if told and isinstance(found.body, llama.DecoderBody):
+    if told and trained_layers is not None:
         return found, approximations, replace(techniques, trained_kinds=split.chosen)
     found, approximations = _find(spec, setting)
-    return found, (*approximations, ALL_CHECKPOINTED if halves else ALL_TRAINED), techniques
+    return found, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
 
 
 @lru_cache(maxsize=512)

@@ -245,7 +245,23 @@ def embedding(t: Tape, weight: Tensor, dims: Dims, indices: Tensor) -> Tensor:
     """Rows of the table; its gradient is dense, the size of the whole table."""
     out = _make(t, dims, weight.dtype, "embedding")
     record(t, "embedding", [weight], [out], _table_backward(weight.dims), [indices])
+    if t.techniques.virtual_tokens == "prompt" and weight.dims[0] == "table rows":
+        return _behind_prompt(t, out)
     return out
+
+
+def _behind_prompt(t: Tape, embedded: Tensor) -> Tensor:
+    """Prompt tuning: the sequence, which counts them, behind trained tokens (peft 0.21, `peft_model.py`)."""
+    prompt = t.parameter(("virtual tokens", embedded.dims[-1]), "fp32", trainable=True)
+    joined = _make(t, embedded, embedded.dtype, "prompt and sequence")
+    record(t, "cat", [prompt, embedded], [joined], _prompt_backward)
+    return joined
+
+
+def _prompt_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    gradient = _only(gradients)
+    own = gradient.handle((gradient.dims[0], "virtual tokens", gradient.dims[-1]), view=True)
+    return [own, gradient.handle(view=True) if needs[1] else None]
 
 
 def _table_backward(dims: Dims) -> Backward:

@@ -1,25 +1,13 @@
-"""Trained tokens: in front of the embedded sequence (prompt tuning) or of each layer's keys and values (prefix tuning).
+"""Prefix tuning: trained tokens in front of each layer's keys and values.
 
-Source: peft 0.21, `peft_model.py: PeftModelForCausalLM.forward`, `tuners/prompt_tuning/model.py`,
-`tuners/prefix_tuning/model.py`.
+Source: peft 0.21, `peft_model.py: PeftModelForCausalLM.forward`, `tuners/prefix_tuning/model.py`.
 """
 
 from planner.engine.activations.autograd import Backward, Gradients, record
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
-PEFT_PROMPT = "peft 0.21, peft_model.py: prompts joined to the embedded sequence"
 PEFT_PREFIX = "peft 0.21, tuners/prefix_tuning/model.py: trained keys and values of each layer"
-
-
-def with_prompt(t: Tape, embedded: Tensor) -> Tensor:
-    """The embedded sequence behind the trained tokens; the sequence already counts them."""
-    with t.module("prompt", PEFT_PROMPT):
-        prompt = t.parameter(("virtual tokens", embedded.dims[-1]), "fp32", trainable=True)
-        joined = t.new(embedded.dims, embedded.dtype, "prompt and sequence")
-        t.tick("prompt and sequence")
-        record(t, "cat", [prompt, embedded], [joined], _part_of_whole)
-        return joined
 
 
 def with_prefix(t: Tape, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,11 +46,3 @@ def _parts(*dims: Dims) -> Backward:
         return [gradient.handle(part, view=True) if need else None for part, need in zip(dims, needs, strict=True)]
 
     return backward
-
-
-def _part_of_whole(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-    gradient = gradients[0]
-    assert gradient is not None
-    batch, _, width = gradient.dims
-    own = (batch, "virtual tokens", width)
-    return [gradient.handle(own, view=True), gradient.handle(view=True) if needs[1] else None]

@@ -11,10 +11,11 @@ from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.optimizer import ParameterTensor, state_terms, step_temporary_terms
+from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
 from planner.engine.quantization import stage_weights, weight_terms
 from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
 from planner.engine.term import Factor, Term
-from planner.model.counts import lora_targets, shard_elements
+from planner.model.counts import shard_elements
 from planner.model.spec import ModelSpec
 from planner.model.weights import Weight
 from planner.scenario.parallelism import Offload, Parallelism
@@ -40,6 +41,10 @@ class StateChoices:
     experts_are_linear: bool
     lora: Lora | None
     frozen_format: str | None
+    method: str
+    trained_layers: int
+    virtual_tokens: int
+    updates_in_backward: bool
 
     @classmethod
     def of(cls, phase: TrainingStep) -> "StateChoices":
@@ -54,6 +59,10 @@ class StateChoices:
             phase.framework_version.startswith("transformers 4"),
             tuned.lora if tuned else None,
             tuned.frozen_format if tuned else None,
+            phase.method if isinstance(phase, FineTuning) else "full",
+            trained_layers(phase) or 0,
+            virtual_tokens(phase),
+            updates_in_backward(phase),
         )
 
     @property
@@ -104,7 +113,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     gradient_bytes = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
     terms = (
         *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
-        *_adapter_weights(choices, elements),
+        *_adapter_weights(choices, tensors),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *_whole_table_gradient(spec, choices, elements),
@@ -122,30 +131,38 @@ def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
         pipeline=choices.parallelism.pipeline,
         expert_parallel=choices.parallelism.expert,
         experts_as_linear=choices.experts_are_linear,
+        kept_bytes=_kept_bytes(choices),
     )
+
+
+def _kept_bytes(choices: StateChoices) -> int | None:
+    """Bytes of a weight that a quantized base leaves alone, where these are not the format's own.
+
+    peft's `prepare_model_for_kbit_training` casts them all to fp32 and trains under autocast.
+    """
+    prepared = choices.frozen_format is not None and choices.weight_dtype == "fp32"
+    return BYTES[choices.weight_dtype] if prepared else None
 
 
 def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterTensor, ...]:
-    """The tensors the optimizer updates: all weights, or the two matrices of each adapter."""
+    """The tensors the optimizer updates: all weights, or those that the method trains."""
     parallelism = choices.parallelism
-    if choices.lora is None:
-        width = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
-        return tuple(
-            ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width)
-            for weight, copies in stage_weights(spec, parallelism.pipeline)
-        )
-    rank, width = choices.lora.rank, BYTES[choices.lora.adapter_dtype]
+    width = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
+    chosen = method_tensors(spec, choices.method, choices.lora, choices.trained_layers, choices.virtual_tokens, width)
+    if chosen is not None:
+        return chosen
     return tuple(
-        ParameterTensor(shape, copies, width)
-        for weight, copies in lora_targets(spec, choices.lora.target_modules)
-        for shape in ((rank, weight.shape[1]), (weight.shape[0], rank))
+        ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width)
+        for weight, copies in stage_weights(spec, parallelism.pipeline)
     )
 
 
-def _adapter_weights(choices: StateChoices, elements: int) -> tuple[Term, ...]:
-    if choices.lora is None:
+def _adapter_weights(choices: StateChoices, tensors: tuple[ParameterTensor, ...]) -> tuple[Term, ...]:
+    """Trained weights that are none of the model's own."""
+    if choices.method in ("full", "last_layers"):
         return ()
-    factors = (Factor("adapter parameters", elements), Factor("bytes", BYTES[choices.lora.adapter_dtype]))
+    elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
+    factors = (Factor("adapter parameters", elements), Factor("bytes", tensors[0].dtype_bytes if tensors else 0))
     return (Term("weights", "adapters", factors, ALL, ADAPTERS),)
 
 
@@ -190,7 +207,9 @@ def _optimizer_terms(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
     width = None if choices.state_dtype is None else BYTES[choices.state_dtype]
     rule = (choices.optimizer, choices.implementation, tensors)
     states = state_terms(*rule, ALL, shards=ranks, state_bytes=width)
-    temporaries = step_temporary_terms(*rule, ("optimizer_step",), shards=ranks, state_bytes=width)
+    temporaries: tuple[Term, ...] = ()
+    if not choices.updates_in_backward:
+        temporaries = step_temporary_terms(*rule, ("optimizer_step",), shards=ranks, state_bytes=width)
     if not choices.has_master_weights:
         return (*states, *temporaries)
     elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)

@@ -4,10 +4,17 @@ from typing import Literal, cast
 
 import numpy as np
 
-from planner.engine.activations.lower import PRECISIONS, Lowered, lora_recipe, lower
+from planner.engine.activations.lower import PRECISIONS, Lowered, lower
 from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
+from planner.engine.phases.methods import (
+    adapter_recipe,
+    joined_tokens,
+    techniques,
+    trained_layers,
+    virtual_tokens,
+)
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.rounding import ceil_div, smaller
 from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, gathers_are_recorded
@@ -52,10 +59,12 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
     tuned = adapters(phase)
     if parallelism.context > 1:
         length = ceil_div(length, parallelism.context)
+    length = length + joined_tokens(phase)
     loads = Loads(
         batch=batch,
         sequence=length,
         rank=tuned.lora.rank if tuned else 1,
+        virtual_tokens=virtual_tokens(phase),
         decoder_sequence=phase.decoder_sequence_length,
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
@@ -78,16 +87,14 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=_gradients_from_start(phase),
         gradient_dtype="fp32" if has_master_weights(recipe_precision(phase)) else None,
-        lora=lora_recipe(
-            spec, tuned.lora.target_modules, dropout=tuned.lora.dropout > 0, dtype=tuned.lora.adapter_dtype
-        )
-        if tuned
-        else None,
+        lora=adapter_recipe(phase, spec),
         quantized_base=tuned is not None and tuned.frozen_format is not None,
         use_cache=phase.use_cache and not full,
         experts=phase.experts_implementation,
         sharding=_sharding(phase),
         shards=Shards.of(parallelism).weights,
+        techniques=techniques(phase),
+        trained_layers=trained_layers(phase),
     )
 
 
@@ -141,5 +148,7 @@ def _exact_gradients(lowered: Lowered, trained_elements: int) -> int | None:
     """Bytes of all gradients where the recorded layers are not exactly the model's own; None where they are."""
     recipe = lowered.recipe
     if not lowered.approximations or recipe.lora is not None or recipe.sharding is not None:
+        return None
+    if recipe.techniques.update_copies is not None:
         return None
     return trained_elements * BYTES[lowered.recipe.gradient_dtype]

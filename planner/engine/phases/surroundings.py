@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from planner.engine import host, storage
 from planner.engine.optimizer import ParameterTensor, parameter_tensors
+from planner.engine.phases.methods import method_tensors, trained_layers, virtual_tokens
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Factor, Term
-from planner.model.counts import lora_targets, parameters
+from planner.model.counts import parameters
 from planner.model.spec import ModelSpec
 from planner.model.weights import weights
 from planner.scenario.hardware import Hardware
@@ -109,14 +109,13 @@ def serving_surroundings(
 
 @lru_cache(maxsize=256)
 def trained_tensors(phase: TrainingStep, spec: ModelSpec) -> tuple[ParameterTensor, ...]:
-    """What the optimizer updates: all weights, or the two matrices of each adapter."""
-    if isinstance(phase, FineTuning) and phase.uses_adapters:
-        rank, width = phase.lora.rank, ADAPTER_BYTES[phase.lora.adapter_dtype]
-        targets: Any = phase.lora.target_modules
-        pairs = (
-            ((rank, weight.shape[1]), (weight.shape[0], rank), copies) for weight, copies in lora_targets(spec, targets)
-        )
-        return tuple(ParameterTensor(shape, copies, width) for down, up, copies in pairs for shape in (down, up))
+    """What the optimizer updates: all weights, or those that the method trains."""
+    if isinstance(phase, FineTuning):
+        lora = phase.lora if phase.uses_adapters else None
+        width = WEIGHT_BYTES.get(phase.precision, 2)
+        chosen = method_tensors(spec, phase.method, lora, trained_layers(phase) or 0, virtual_tokens(phase), width)
+        if chosen is not None:
+            return chosen
     return parameter_tensors(weights(spec), WEIGHT_BYTES.get(phase.precision, 2))
 
 

@@ -29,7 +29,6 @@ from planner.engine.activations.setting import RECORDED, Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.activations.tensor_parallel import gather, scatter, whole_table
-from planner.engine.activations.virtual import with_prompt
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec
 
@@ -155,8 +154,6 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         inputs_embeds = scatter(
             t, ops.embedding(t, table, ("batch", "sequence", "hidden"), ids), sequence_parallel=split
         )
-        if t.techniques.virtual_tokens == "prompt":
-            inputs_embeds = with_prompt(t, inputs_embeds)
         if recipe.lora is not None and recipe.checkpointing == "reentrant":
             # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
             inputs_embeds = t.leaf(inputs_embeds)

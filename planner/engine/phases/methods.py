@@ -1,0 +1,142 @@
+"""What fine-tuning methods train, and how a step's memory-saving settings are recorded."""
+
+from functools import lru_cache
+from typing import cast
+
+from planner.engine.activations.lower import lora_recipe
+from planner.engine.activations.recipe import LoraRecipe
+from planner.engine.activations.tape import BYTES
+from planner.engine.activations.techniques import Fp8, Selective, Techniques, VirtualTokens
+from planner.engine.optimizer import ParameterTensor, optimizer_record
+from planner.model.counts import lora_targets
+from planner.model.spec import Attention, ModelSpec
+from planner.model.weights import Weight, weights
+from planner.scenario.phases import FineTuning, Lora
+from planner.scenario.step import TrainingStep
+
+PROMPT_DTYPE = "fp32"
+"""peft makes virtual tokens in fp32 (`autocast_adapter_dtype`)."""
+
+
+def techniques(phase: TrainingStep) -> Techniques:
+    """The settings that decide which tensors a step has, beside precision, attention, loss and full checkpointing."""
+    selective = phase.activation_checkpointing == "selective"
+    return Techniques(
+        selective=cast(Selective, phase.selective_policy or "core-attention") if selective else "none",
+        offloads_activations=phase.offload.activations != "none",
+        update_copies=_update_copies(phase) if updates_in_backward(phase) else None,
+        tiled_mlp=phase.tiled_mlp,
+        fp8=_fp8(phase),
+        compiled_loss=phase.compile_loss,
+        keeps_logits=phase.loss_keeps_logits,
+        virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
+    )
+
+
+def updates_in_backward(phase: TrainingStep) -> bool:
+    """Whether gradients die as soon as they are there: asked for, or the optimizer's own way (LOMO)."""
+    return phase.optimizer_in_backward or optimizer_record(phase.optimizer).in_backward
+
+
+def _update_copies(phase: TrainingStep) -> int:
+    """Temporaries of the size of the weight that is being updated."""
+    chosen = optimizer_record(phase.optimizer).implementation(phase.optimizer_implementation)
+    walk = max((instant.get("copies", 0) for instant in chosen.get("walk", ())), default=0)
+    return int(max(chosen.get("list_copies", 0), walk))
+
+
+def _fp8(phase: TrainingStep) -> Fp8:
+    if phase.precision != "fp8":
+        return "none"
+    transformer_engine = phase.activation_profile == "megatron-core" or phase.fp8_recipe == "blockwise"
+    return "transformer-engine" if transformer_engine else "torchao"
+
+
+def _method(phase: TrainingStep) -> str:
+    return phase.method if isinstance(phase, FineTuning) else "full"
+
+
+def trained_layers(phase: TrainingStep) -> int | None:
+    """How many of the last layers are trained; None where it is all of them."""
+    return phase.trained_layers if isinstance(phase, FineTuning) and phase.method == "last_layers" else None
+
+
+def virtual_tokens(phase: TrainingStep) -> int:
+    """Trained tokens in front of each sequence or of its keys and values."""
+    return phase.virtual_tokens if isinstance(phase, FineTuning) and phase.method in ("prompt", "prefix") else 0
+
+
+def joined_tokens(phase: TrainingStep) -> int:
+    """Trained tokens that lengthen the sequence itself."""
+    return virtual_tokens(phase) if _method(phase) == "prompt" else 0
+
+
+def adapter_recipe(phase: TrainingStep, spec: ModelSpec) -> LoraRecipe | None:
+    """What is frozen and what hangs beside it; without targets, everything is frozen."""
+    method = _method(phase)
+    if not isinstance(phase, FineTuning) or method == "full":
+        return None
+    if not phase.uses_adapters:
+        return LoraRecipe(frozenset(), False, PROMPT_DTYPE)
+    lora = phase.lora
+    return lora_recipe(
+        spec,
+        lora.target_modules,
+        dropout=lora.dropout > 0,
+        dtype=lora.adapter_dtype,
+        decomposed=method == "dora",
+    )
+
+
+@lru_cache(maxsize=256)
+def method_tensors(
+    spec: ModelSpec, method: str, lora: Lora | None, trained: int, tokens: int, weight_bytes: int
+) -> tuple[ParameterTensor, ...] | None:
+    """The tensors that a fine-tuning method trains; None where it trains all weights.
+
+    LoRA: two matrices for each adapted layer; DoRA also a length per output. Prompt tuning: a vector per virtual token;
+    prefix tuning: keys and values per virtual token and layer (peft 0.21).
+    """
+    if lora is not None:
+        rank, width = lora.rank, BYTES[lora.adapter_dtype]
+        return tuple(
+            ParameterTensor(shape, copies, width)
+            for weight, copies in lora_targets(spec, lora.target_modules)
+            for shape in _adapter_shapes(weight, rank, decomposed=method == "dora")
+        )
+    if method == "prompt":
+        return (ParameterTensor((tokens, spec.stack.hidden_size), 1, BYTES[PROMPT_DTYPE]),)
+    if method == "prefix":
+        return tuple(
+            ParameterTensor((tokens, group.mixer.kv_heads * group.mixer.head_dim), 2 * group.count, BYTES[PROMPT_DTYPE])
+            for group in spec.stack.groups
+            if isinstance(group.mixer, Attention)
+        )
+    if method == "last_layers":
+        return tuple(
+            ParameterTensor(weight.shape, copies, weight_bytes)
+            for weight, copies in last_layer_weights(spec, trained)
+            if copies
+        )
+    return None
+
+
+def _adapter_shapes(weight: Weight, rank: int, *, decomposed: bool) -> tuple[tuple[int, ...], ...]:
+    outputs, inputs = weight.shape[0], weight.shape[1]
+    pair = ((rank, inputs), (outputs, rank))
+    return (*pair, (outputs,)) if decomposed else pair
+
+
+def last_layer_weights(spec: ModelSpec, trained: int) -> tuple[tuple[Weight, int], ...]:
+    """Weights of the last layers of the main stack, each with how many of those layers have it."""
+    left, taken = trained, {}
+    for index in reversed(range(len(spec.stack.groups))):
+        taken[index] = min(left, spec.stack.groups[index].count)
+        left -= taken[index]
+    main = {weight.stack for weight, _ in weights(spec) if weight.group is not None}
+    stack = next(iter(main)) if len(main) == 1 else ""
+    return tuple(
+        (weight, copies * taken[weight.group] // spec.stack.groups[weight.group].count)
+        for weight, copies in weights(spec)
+        if weight.group is not None and weight.stack == stack
+    )
