@@ -38,6 +38,8 @@ def _mamba2(config: Config) -> Mamba2:
         config.size("conv_kernel"),
         config.flag("use_conv_bias"),
         config.flag("use_bias"),
+        chunk=config.size("chunk_size", 256),
+        fp32_residual=config.flag("residual_in_fp32", True),
     )
 
 

@@ -40,6 +40,10 @@ class Mamba2:
     gated_norm: bool = True
     output_bias: bool | None = None
     """Bias of the output projection where it differs from `bias`."""
+    chunk: int = 256
+    """Tokens that the scan works on at once."""
+    fp32_residual: bool = False
+    """The residual stream is kept in fp32 whatever the model's precision."""
 
     @property
     def inner_size(self) -> int:

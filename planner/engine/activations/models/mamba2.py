@@ -1,0 +1,224 @@
+"""Mamba 2: layers of one norm and one state-space mixer between an embedding and a head.
+
+Source: transformers 5.24, `models/mamba2/modeling_mamba2.py`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from planner.engine.activations import ops
+from planner.engine.activations.blocks import (
+    Linear,
+    linear_weights,
+    make_linear,
+    rms_norm,
+    slots_of,
+    token_ids,
+)
+from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
+from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.setting import RECORDED, Found, Loads, Setting, divided
+from planner.engine.activations.state_space import (
+    MAMBA2,
+    Mamba2Shape,
+    Mamba2Weights,
+    StateCache,
+    make_mamba2,
+    mamba2_mixer,
+)
+from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.term import Factor
+from planner.model.spec import LayerGroup, Mamba2, ModelSpec
+
+
+@dataclass(slots=True)
+class StateLayer:
+    """One recorded layer."""
+
+    slot: str
+    mixer: Mamba2Shape
+    norm: Tensor
+    weights: Mamba2Weights
+    cache: StateCache | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2Body:
+    """Kinds of layers with how many of each are recorded."""
+
+    layers: tuple[tuple[Mamba2Shape, int], ...]
+    fp32_residual: bool
+    tied_embeddings: bool
+
+    def build(self, t: Tape, recipe: Recipe) -> "StateModel":
+        full = recipe.lora is None
+
+        def vector() -> Tensor:
+            return t.parameter(("hidden",), recipe.weight_dtype, trainable=full)
+
+        embedding = t.parameter(("table rows", "hidden"), recipe.weight_dtype, trainable=full)
+        head = make_linear(t, recipe, "lm_head", ("hidden",), ("vocabulary",), False, rows=("table rows",))
+        if self.tied_embeddings:
+            head.weight = embedding
+        layers = [
+            StateLayer(slot, mixer, vector(), make_mamba2(t, recipe, mixer), _cache(t, recipe, mixer, slot))
+            for index, (mixer, copies) in enumerate(self.layers)
+            for slot in slots_of(index, copies)
+        ]
+        return StateModel(self, recipe, embedding, layers, vector(), head)
+
+
+@dataclass(slots=True)
+class StateModel:
+    """The weights of the recorded model."""
+
+    body: Mamba2Body
+    recipe: Recipe
+    embedding: Tensor
+    layers: list[StateLayer]
+    norm: Tensor
+    head: Linear
+    kept: list[StateCache] = field(default_factory=list)
+
+    def inputs(self, t: Tape) -> dict[str, Tensor]:
+        held = {"ids": token_ids(t, "input ids")}
+        if self.recipe.passes_mask:
+            held["mask"] = token_ids(t, "attention mask of the batch")
+        if self.recipe.loss != "none":
+            held["labels"] = token_ids(t, "labels")
+        return held
+
+    def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
+        hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
+        loss, logits = causal_loss(t, self.recipe, self.head, hidden_states, inputs["labels"])
+        return loss, logits if self.recipe.keeps_outputs else None
+
+    def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
+        hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
+        logits = ops.to(t, head_logits(t, self.recipe, self.head, hidden_states), "fp32", "logits in fp32")
+        labels = inputs.get("labels")
+        loss = loss_forward(t, self.recipe, logits, labels) if labels is not None else None
+        return hidden_states, logits, loss
+
+    def weights(self) -> Iterable[tuple[str, str, Tensor]]:
+        yield from (("", "embeddings", self.embedding), ("", "norm_f", self.norm))
+        yield from (("", self.head.role, weight) for weight in linear_weights(self.head))
+        for layer in self.layers:
+            yield (layer.slot, "norm", layer.norm)
+            for role, each in layer.weights.linears.items():
+                yield from ((layer.slot, role, weight) for weight in linear_weights(each))
+            yield from ((layer.slot, name, weight) for name, weight in layer.weights.others.items())
+
+
+def _cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> StateCache | None:
+    if not recipe.use_cache:
+        return None
+    if not recipe.cache_filled:
+        return StateCache()
+    dtype = t.autocast or recipe.weight_dtype
+    with t.layer(slot):
+        convolution = ("batch", mixer.dim("conv channels"), mixer.dim("conv kernel"))
+        recurrent = ("batch", *(mixer.dim(name) for name in ("state heads", "state head dim", "state")))
+        return StateCache(
+            t.new(convolution, dtype, "convolution state", "kv cache"),
+            t.new(recurrent, "fp32", "recurrent state", "kv cache"),
+        )
+
+
+def run_model(t: Tape, model: StateModel, ids: Tensor) -> Tensor:
+    """`Mamba2Model.forward`."""
+    recipe = model.recipe
+    with t.module("backbone", f"{MAMBA2}: Mamba2Model.forward"):
+        inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+        if recipe.lora is not None and recipe.checkpointing == "reentrant":
+            inputs_embeds = t.leaf(inputs_embeds)
+        hidden_states = inputs_embeds
+        for layer in model.layers:
+            with t.layer(layer.slot), t.module("layer", f"{MAMBA2}: Mamba2Block.forward"):
+                hidden_states = _run_layer(t, model, layer, hidden_states)
+        result = rms_norm(t, model.norm, hidden_states, "norm_f")
+        del inputs_embeds
+        return result
+
+
+def _run_layer(t: Tape, model: StateModel, layer: StateLayer, hidden_states: Tensor) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
+        residual = x
+        normed = rms_norm(t, layer.norm, ops.to(t, x, layer.norm.dtype, "input in the weights' dtype"), "norm")
+        if model.body.fp32_residual:
+            residual = ops.to(t, residual, "fp32", "residual in fp32")
+        normed = mamba2_mixer(t, layer.mixer, layer.weights, normed, layer.cache)
+        return ops.add(t, residual, normed, "residual sum")
+
+    return checkpointed(t, model.recipe.checkpointing, forward, hidden_states)
+
+
+def find(spec: ModelSpec, setting: Setting) -> Found | None:
+    """The body of a model that is nothing but Mamba 2 mixers."""
+    groups = spec.stack.groups
+    if len(spec.stacks) > 1 or not groups or not all(_is_told(group) for group in groups):
+        return None
+    layers = []
+    symbols: list[Factor] = []
+    chunk = 1
+    for index, group in enumerate(groups):
+        mixer = group.mixer
+        assert isinstance(mixer, Mamba2)
+        chunk = mixer.chunk
+        name = f"kind {index + 1} " if index else ""
+        layers.append((_shape(name, mixer, setting), min(group.count, RECORDED)))
+        symbols += _symbols(name, mixer, setting)
+    first = groups[0].mixer
+    body = Mamba2Body(
+        tuple(layers),
+        isinstance(first, Mamba2) and first.fp32_residual,
+        spec.head is not None and spec.head.tied,
+    )
+
+    def derived(loads: Loads) -> tuple[Factor, ...]:
+        chunks = (loads.sequence + chunk - 1) // chunk
+        kernel = first.kernel if isinstance(first, Mamba2) else 1
+        return (
+            Factor("chunks", chunks, f"{loads.sequence} tokens in chunks of {chunk}"),
+            Factor("chunks and the start", chunks + 1),
+            Factor("length with convolution padding", loads.sequence + kernel - 1),
+        )
+
+    counts = {str(index): group.count for index, group in enumerate(groups)}
+    return Found(body, tuple(symbols), counts, derived)
+
+
+def _is_told(group: LayerGroup) -> bool:
+    return (
+        isinstance(group.mixer, Mamba2)
+        and group.feed_forward is None
+        and group.norms == 1
+        and group.norm.kind == "rmsnorm"
+        and not group.extra
+    )
+
+
+def _shape(name: str, mixer: Mamba2, setting: Setting) -> Mamba2Shape:
+    return Mamba2Shape(
+        name,
+        bias=mixer.bias,
+        output_bias=mixer.bias if mixer.output_bias is None else mixer.output_bias,
+        conv_bias=mixer.conv_bias,
+        gated_norm=mixer.gated_norm,
+        cuts_padding=setting.longest_sequence % mixer.chunk > 0,
+    )
+
+
+def _symbols(name: str, mixer: Mamba2, setting: Setting) -> list[Factor]:
+    parts = setting.tensor_parallel
+    return [
+        divided(f"{name}state heads", mixer.heads, parts),
+        Factor(f"{name}state head dim", mixer.head_dim),
+        Factor(f"{name}state", mixer.state_size),
+        Factor(f"{name}state groups", mixer.groups),
+        Factor(f"{name}chunk", mixer.chunk),
+        Factor(f"{name}conv kernel", mixer.kernel),
+        divided(f"{name}conv channels", mixer.conv_size, parts),
+        divided(f"{name}projection", mixer.inner_size + mixer.conv_size + mixer.heads, parts),
+    ]
