@@ -13,13 +13,13 @@ def only_stack(spec: ModelSpec) -> tuple[LayerGroup, ...] | None:
     return spec.stack.groups if plain and spec.head is not None and spec.head.kind == "vocabulary" else None
 
 
-def attention_shape(index: int, group: LayerGroup, setting: Setting, *, has_sdpa: bool = True) -> LayerShape:
-    """The shape of the `index`-th kind of layer. Classes without SDPA run eager attention instead."""
+def attention_shape(index: int, group: LayerGroup, setting: Setting, *, only_eager: bool = False) -> LayerShape:
+    """The shape of the `index`-th kind of layer. `only_eager`: its class knows no other attention."""
     mixer, feed_forward = group.mixer, group.feed_forward
     assert isinstance(mixer, Attention)
     assert isinstance(feed_forward, DenseFeedForward)
     grouped = mixer.kv_heads != mixer.heads
-    implementation = setting.attention if has_sdpa or setting.attention != "sdpa" else "eager"
+    implementation = "eager" if only_eager else setting.attention
     masked = implementation == "eager" or setting.masks(mixer.window)
     return LayerShape(
         name=f"kind {index + 1} " if index else "",

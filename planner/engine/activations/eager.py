@@ -80,9 +80,10 @@ def _eager(
 def softmax_to(t: Tape, scores: Tensor, dtype: str, *, upcast: bool) -> Tensor:
     """Softmax, in fp32 where asked for or under autocast, and its copy in the values' dtype."""
     if upcast or t.autocast:
-        if scores.dtype != "fp16":
-            scores = ops.to(t, scores, "fp32", "scores in fp32")
-        return ops.to(t, ops.softmax(t, scores, "fp32"), t.autocast or dtype, "attention weights")
+        # The kernel reads fp16 itself (`half_to_float`); the copy of any other dtype dies with the call.
+        whole = scores.dtype == "fp16"
+        soft = ops.softmax(t, scores if whole else ops.to(t, scores, "fp32", "scores in fp32"), "fp32")
+        return ops.to(t, soft, t.autocast or dtype, "attention weights")
     return ops.softmax(t, scores, scores.dtype)
 
 
