@@ -85,10 +85,8 @@ def _open_pipeline(folder: Path) -> OpenedModel:
     summaries: list[TensorSummary] = []
     notes: list[str] = []
     for name, value in index.items():
-        if not isinstance(value, list) or len(value) != 2 or value[1] is None or _NO_MODEL.search(name):
+        if not is_component(name, value):
             continue
-        if not _PLAIN_NAME.match(name) or name in (".", ".."):
-            raise ModelError(f"{folder / PIPELINE}: the component “{name[:60]}” is no name of a folder.")
         place = folder / name
         components[name] = read_json(place / CONFIG)
         tensors, found = folder_tensors(place, _one_precision(names_in(place)))
@@ -98,6 +96,16 @@ def _open_pipeline(folder: Path) -> OpenedModel:
     config = {"_class_name": index.get("_class_name", "DiffusionPipeline"), "components": components}
     complete = together(summaries) if len(summaries) == len(components) else None
     return from_config(config, folder.resolve().name, str(folder / PIPELINE), complete, tuple(notes))
+
+
+def is_component(name: str, value: object) -> bool:
+    """Whether an entry of `model_index.json` names a model: `[library, class]` under a plain folder name."""
+    names_class = isinstance(value, list) and len(value) == 2 and isinstance(value[1], str)
+    if not names_class or _NO_MODEL.search(name):
+        return False
+    if not _PLAIN_NAME.match(name) or name in (".", ".."):
+        raise ModelError(f"{PIPELINE}: the component “{name[:60]}” is no name of a folder.")
+    return True
 
 
 def _one_precision(names: list[str]) -> list[str]:
