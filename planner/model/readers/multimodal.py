@@ -117,6 +117,17 @@ def _patch_tokens(_whole: Config, vision: Config) -> int | None:
     return (vision.size("image_size") // vision.size("patch_size")) ** 2
 
 
+def _shuffled_tokens(whole: Config, vision: Config) -> int | None:
+    """Idefics 3 and SmolVLM: patches of one tile, put together by `scale_factor`."""
+    side = vision.size("image_size") // vision.size("patch_size")
+    return (side // whole.size("scale_factor")) ** 2 or None
+
+
+def _llama4_tokens(_whole: Config, vision: Config) -> int | None:
+    side = vision.size("image_size") // vision.size("patch_size")
+    return int(side * side * vision.number("pixel_shuffle_ratio", 0.5) ** 2) or None
+
+
 def _qwen(version: str) -> Pairing:
     ties = version in ("qwen2_vl", "qwen2_5_vl")
     return Pairing(f"{version}_text", f"{version}_vision", _no_projector, text_ties=ties)
@@ -131,10 +142,10 @@ PAIRINGS = {
     "mistral3": Pairing("mistral", "pixtral", _mistral3),
     "paligemma": Pairing("gemma", "siglip_vision_model", _paligemma, tokens=_patch_tokens),
     "gemma3": Pairing("gemma3_text", "siglip_vision_model", _gemma3, tokens=_tokens_key("mm_tokens_per_image")),
-    "idefics3": Pairing("llama", "idefics3_vision", _idefics),
-    "smolvlm": Pairing("llama", "smolvlm_vision", _idefics),
+    "idefics3": Pairing("llama", "idefics3_vision", _idefics, tokens=_shuffled_tokens),
+    "smolvlm": Pairing("llama", "smolvlm_vision", _idefics, tokens=_shuffled_tokens),
     "internvl": Pairing("qwen2", "internvl_vision", _internvl, tokens=_tokens_key("image_seq_length")),
-    "llama4": Pairing("llama4_text", "llama4_vision_model", _llama4, never_ties=True),
+    "llama4": Pairing("llama4_text", "llama4_vision_model", _llama4, never_ties=True, tokens=_llama4_tokens),
     "qwen2_vl": _qwen("qwen2_vl"),
     "qwen2_5_vl": _qwen("qwen2_5_vl"),
     "qwen3_vl": _qwen("qwen3_vl"),
@@ -190,6 +201,8 @@ def read(config: Config, task: str | None) -> ModelSpec:
     stack = tower(vision)
     parts = pairing.projector(config, stack, vision, language.stack.hidden_size)
     image = replace(stack.image or ImageInput(1), tokens_per_image=pairing.tokens(config, vision))
+    if config.states("spatial_merge_size"):
+        image = replace(image, merge_size=config.size("spatial_merge_size"))
     stack = replace(stack, after=(*stack.after, *parts), image=image)
     if pairing.never_ties:
         config = config.with_values(tie_word_embeddings=False)

@@ -1,4 +1,24 @@
-"""Which file reads which model type. A new architecture is one small file beside this one and its line here."""
+"""Which file reads which model type.
+
+A new architecture is one small file beside this one and its line in `FAMILIES`. A worked example, for a decoder like
+Llama whose attention has biases, whose norms are LayerNorms, and which has a table of positions:
+
+    from planner.model.readers.config import Config
+    from planner.model.readers.decoder import Traits, decoder_model
+    from planner.model.spec import LAYER_NORM, ModelSpec, Table
+
+    MODEL_TYPES = ("novel",)
+    _TRAITS = Traits(norm=LAYER_NORM, qkv_bias=True, output_bias="attention_bias", rotary=False)
+
+    def read(config: Config, task: str | None) -> ModelSpec:
+        positions = Table("embed_positions", config.size("max_position_embeddings"), config.size("hidden_size"))
+        return decoder_model(config, task, _TRAITS, before=(positions,))
+
+`config.size`, `flag`, `number`, `text` and `part` check what they read and name the file and the key when it is wrong.
+Layers that differ are built one by one and put together by `layers.merged`; what has no structure of its own is listed
+as parts (`Linear`, `Convolution`, `Table`, `Tensor`, `NormPart`). Counts, shards, KV bytes and adapters follow from that.
+Class defaults of the new type, for keys that files leave out, go into `resources/models/class-defaults.json`.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cache

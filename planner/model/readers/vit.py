@@ -95,7 +95,8 @@ def tower_layer(
     )
     if network is None:
         network = two_layers(config, config.size("intermediate_size"))
-    return LayerGroup(layer_count(config), mixer, network, LAYER_NORM, extra=tuple(extra))
+    dropped = config.number("hidden_dropout_prob", 0.0, maximum=1.0)
+    return LayerGroup(layer_count(config), mixer, network, LAYER_NORM, extra=tuple(extra), dropout=dropped)
 
 
 def two_layers(config: Config, size: int) -> DenseFeedForward:

@@ -165,6 +165,13 @@ class ImageInput:
     tokens_per_image: int | None = None
     """Tokens that the language model sees for one image of `image_size`, where that is fixed."""
 
+    def tokens(self, height: int, width: int) -> int:
+        """Tokens that the language model sees for an image of these sides in pixels."""
+        if self.tokens_per_image is not None:
+            return self.tokens_per_image
+        side = self.patch_size * self.merge_size
+        return -(-height // side) * -(-width // side)
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
