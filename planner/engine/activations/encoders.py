@@ -1,22 +1,28 @@
 """Encoders of text and images: from a stack's structure to what is recorded of it, and the attention they share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.attention import attend
 from planner.engine.activations.blocks import Linear, layer_dims, linear, slots_of
+from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.decoders import attention_shape, attention_symbols
 from planner.engine.activations.eager import eager_attention
 from planner.engine.activations.functions import activate
 from planner.engine.activations.kernels import kernel
-from planner.engine.activations.norms import NormWeights
+from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.ops_shape import reshape
+from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import Setting
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
 from planner.engine.activations.weight_book import WeightBook
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, Norm
+
+LayerForward = Callable[[Tape, "EncoderLayer", Tensor, Tensor | None], Tensor]
+"""One layer: its input and the mask."""
 
 MASKS = "transformers 5.24, masking_utils.py: create_bidirectional_mask"
 
@@ -181,3 +187,55 @@ def bidirectional_mask(t: Tape, shape: EncoderShape, hidden_states: Tensor) -> T
         bias = t.new(dims, hidden_states.dtype, "attention mask")
         t.tick("attention mask")
         return bias
+
+
+def pre_norm_layer(t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    """`ViTLayer.forward`, `CLIPEncoderLayer.forward`: a norm before each half, and a scale after it in DINOv2.
+
+    The attention weights of eager mode are held until the end.
+    """
+    residual = hidden_states
+    hidden_states = normalise(t, layer.norms["norm1"], hidden_states, "norm1")
+    hidden_states, _weights = _projected_attention(t, layer, hidden_states, mask)
+    hidden_states = _scaled(t, layer, hidden_states, "layer_scale1")
+    hidden_states = ops.add(t, hidden_states, residual, "residual sum")
+    residual = hidden_states
+    hidden_states = normalise(t, layer.norms["norm2"], hidden_states, "norm2")
+    with t.module("mlp"):
+        hidden_states = feed_forward(t, layer, hidden_states)
+    hidden_states = _scaled(t, layer, hidden_states, "layer_scale2")
+    return ops.add(t, hidden_states, residual, "residual sum")
+
+
+def _projected_attention(
+    t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    with t.module("attention"):
+        output, weights = attention(t, layer.shape, layer.linears, hidden_states, mask)
+        return linear(t, layer.linears["o_proj"], output), weights
+
+
+def _scaled(t: Tape, layer: EncoderLayer, hidden_states: Tensor, name: str) -> Tensor:
+    """What one half gives, times a learned vector where the model has one, and dropped."""
+    if name in layer.tensors:
+        hidden_states = ops.mul(t, hidden_states, layer.tensors[name], "scaled output")
+    return ops.dropout(t, hidden_states) if layer.shape.dropout else hidden_states
+
+
+def run_encoder(
+    t: Tape, recipe: Recipe, layers: list[EncoderLayer], run: LayerForward, hidden_states: Tensor, mask: Tensor | None
+) -> Tensor:
+    """All layers one after the other, each of them a checkpointed region where the recipe asks for it."""
+    for layer in layers:
+        with t.layer(layer.slot), t.module("layer"):
+            hidden_states = _checkpointed_layer(t, recipe, layer, run, hidden_states, mask)
+    return hidden_states
+
+
+def _checkpointed_layer(
+    t: Tape, recipe: Recipe, layer: EncoderLayer, run: LayerForward, hidden_states: Tensor, mask: Tensor | None
+) -> Tensor:
+    def forward(x: Tensor) -> Tensor:
+        return run(t, layer, x, mask)
+
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)

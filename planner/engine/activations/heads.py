@@ -119,18 +119,22 @@ def pooled_state(t: Tape, pooler: Linear, sequence_output: Tensor) -> Tensor:
 def mean_loss(t: Tape, states: Tensor) -> Tensor:
     """What a model without a head is trained with here: the mean of its output."""
     with t.module("loss"):
-        loss = t.new((), states.dtype, "loss")
-        t.tick("loss")
-        dims = states.dims
+        return mean_over(t, states)
 
-        def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
-            gradient = t.new(dims, loss_dtype, "gradient of the mean")
-            t.tick("gradient of the mean")
-            return [gradient]
 
-        loss_dtype = states.dtype
-        record(t, "mean", [states], [loss], backward)
-        return loss
+def mean_over(t: Tape, x: Tensor, *dims: Dim) -> Tensor:
+    """The mean over all dimensions but `dims`."""
+    out = t.new(dims, x.dtype, "mean")
+    t.tick("mean")
+    whole, dtype = x.dims, x.dtype
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = t.new(whole, dtype, "gradient of the mean")
+        t.tick("gradient of the mean")
+        return [gradient]
+
+    record(t, "mean", [x], [out], backward)
+    return out
 
 
 def logits_of(t: Tape, head: HeadWeights, hidden_states: Tensor) -> Tensor:

@@ -9,7 +9,19 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import bert, bloom, deepseek, falcon, gpt2, gpt_neox, llama, mamba2, moe, opt
+from planner.engine.activations.models import (
+    bert,
+    bloom,
+    deepseek,
+    falcon,
+    gpt2,
+    gpt_neox,
+    llama,
+    mamba2,
+    moe,
+    opt,
+    vit,
+)
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -23,6 +35,7 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    vit.find,
     moe.find,
     deepseek.find,
     mamba2.find,

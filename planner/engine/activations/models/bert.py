@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear, token_ids
-from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.encoders import (
     EncoderLayer,
     EncoderShape,
@@ -16,6 +15,7 @@ from planner.engine.activations.encoders import (
     intermediate,
     is_plain,
     make_encoder,
+    run_encoder,
 )
 from planner.engine.activations.heads import (
     HeadShape,
@@ -137,23 +137,7 @@ def run_model(t: Tape, model: Bert, ids: Tensor) -> Tensor:
     with t.module("model", f"{BERT}: BertModel.forward"):
         embedding_output = _embed(t, model, ids)
         mask = bidirectional_mask(t, model.body.layer, embedding_output)
-        return _encode(t, model, embedding_output, mask)
-
-
-def _encode(t: Tape, model: Bert, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
-    for layer in model.layers:
-        with t.layer(layer.slot), t.module("layer", f"{BERT}: BertLayer.forward"):
-            hidden_states = _checkpointed_layer(t, model.recipe, layer, hidden_states, mask)
-    return hidden_states
-
-
-def _checkpointed_layer(
-    t: Tape, recipe: Recipe, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor | None
-) -> Tensor:
-    def forward(x: Tensor) -> Tensor:
-        return bert_layer(t, layer, x, mask)
-
-    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+        return run_encoder(t, model.recipe, model.layers, bert_layer, embedding_output, mask)
 
 
 def _embed(t: Tape, model: Bert, ids: Tensor) -> Tensor:
