@@ -16,7 +16,7 @@ Llama whose attention has biases, whose norms are LayerNorms, and which has a ta
 
 `config.size`, `flag`, `number`, `text` and `part` check what they read and name the file and the key when it is wrong.
 Layers that differ are built one by one and put together by `layers.merged`; what has no structure of its own is listed
-as parts (`Linear`, `Convolution`, `Table`, `Tensor`, `NormPart`). Counts, shards, KV bytes and adapters follow from that.
+as parts (`Linear`, `Convolution`, `Table`, `Tensor`, `NormPart`). Counts, shards, KV bytes and adapters follow.
 Class defaults of the new type, for keys that files leave out, go into `resources/models/class-defaults.json`.
 """
 
