@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
@@ -45,7 +45,9 @@ class Actions:
             Command("save", "&Save", Key.Save, documents.save, tip="Save the plan"),
             Command("save_as", "Save &as…", Key.SaveAs, documents.ask_save),
             Command("import", "&Import model…", "Ctrl+I", documents.ask_import, tip="Read a model's config.json"),
-            Command("export", "&Export chart…", "Ctrl+E", window.export_chart, "Save chart…", "Save as PNG, SVG or PDF"),
+            Command(
+                "export", "&Export chart…", "Ctrl+E", window.export_chart, "Save chart…", "Save as PNG, SVG or PDF"
+            ),
             Command("quit", "&Quit", Key.Quit, window.close),
             Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", window.copy_chart, "Copy chart", "Copy as an image"),
             Command("copy_table", "Copy &table", "Ctrl+Alt+C", window.copy_table, tip="Copy the figures as text"),
@@ -124,7 +126,7 @@ class Actions:
         self._window.addAction(action)
 
     def _choices(
-        self, names: tuple[str, ...], text: Callable[[str], str], choose: Callable[[str], None], current: str
+        self, names: tuple[str, ...], text: Callable[[str], str], choose: Callable[[Any], None], current: str
     ) -> QActionGroup:
         group = QActionGroup(self._window)
         for name in names:

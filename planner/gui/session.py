@@ -99,7 +99,5 @@ class Session(QObject):
     def _take(self, scenario: Scenario) -> None:
         before, ready = self.state, self._ready
         self._ready = None
-        self.state = (
-            ready if ready and ready.scenario is scenario else derive(scenario, self.catalog, before)
-        )
+        self.state = ready if ready and ready.scenario is scenario else derive(scenario, self.catalog, before)
         self.state_changed.emit(self.state, before)

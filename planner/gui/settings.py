@@ -20,7 +20,7 @@ class Settings:
     @property
     def theme(self) -> ThemeChoice:
         value = str(self._store.value("theme", "system"))
-        return cast(ThemeChoice, value) if value in THEME_CHOICES else "system"
+        return value if value in THEME_CHOICES else "system"
 
     @theme.setter
     def theme(self, choice: ThemeChoice) -> None:

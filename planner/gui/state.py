@@ -14,6 +14,7 @@ from planner.model.spec import ModelSpec
 from planner.scenario import Issue, Scenario, issue_text, validate
 from planner.units import SizeUnit
 
+
 @dataclass(frozen=True, slots=True)
 class State:
     """A scenario with its model, GPUs, issues and plan.
@@ -39,6 +40,16 @@ class State:
         """Whether some field of the part at `path` is wrong."""
         start = ".".join(str(part) for part in path) + "."
         return any(issue.severity == "error" and issue.path.startswith(start) for issue in self.issues)
+
+    @property
+    def wrong_phases(self) -> frozenset[PhaseName]:
+        """The phases with errors in their settings."""
+        return _wrong_phases(self.issues)
+
+    def first_error(self, phase: PhaseName) -> str:
+        """What is wrong in a phase, or the first of several things."""
+        wrong = (issue for issue in self.issues if issue.severity == "error" and _phase_of(issue) == phase)
+        return next((issue_text(issue) for issue in wrong), "")
 
     @property
     def judge(self) -> str:
@@ -72,9 +83,9 @@ def derive(scenario: Scenario, catalog: Catalog, previous: State | None) -> Stat
         except PlannerError as error:
             state = replace(state, problem=error.message)
         else:
-            plan, stale = _with_last_valid(plan, wrong, previous)
+            plan, stale = _with_last_valid(plan, scenario, wrong, previous)
             return replace(state, plan=plan, stale=stale)
-    last = previous.plan if previous else None
+    last = previous.plan if previous and previous.scenario.model == scenario.model else None
     return replace(state, plan=last, stale=frozenset(last.phases) if last else frozenset())
 
 
@@ -119,10 +130,11 @@ def _without(scenario: Scenario, phases: frozenset[PhaseName]) -> Scenario:
 
 
 def _with_last_valid(
-    plan: Plan, wrong: frozenset[PhaseName], previous: State | None
+    plan: Plan, scenario: Scenario, wrong: frozenset[PhaseName], previous: State | None
 ) -> tuple[Plan, frozenset[PhaseName]]:
-    """`plan` completed by the last valid figures of the phases that are wrong now."""
-    last = previous.plan.phases if previous and previous.plan else {}
+    """`plan` completed by the last valid figures, for the same model, of the phases that are wrong now."""
+    same_model = previous is not None and previous.scenario.model == scenario.model
+    last = previous.plan.phases if previous and previous.plan and same_model else {}
     stale = frozenset(phase for phase in wrong if phase in last)
     if not stale:
         return plan, stale

@@ -3,6 +3,7 @@
 from html import escape
 
 from planner.engine.plan import PhasePlan
+from planner.units import BYTES_PER_UNIT, SizeUnit
 
 _MOMENTS = {
     "start_of_step": "at the start of a step",
@@ -35,6 +36,17 @@ def band_text(plan: PhasePlan) -> str:
     if abs(below - above) < 0.005:
         return f"Uncertainty ±{100 * above:.0f}\u202f%"
     return f"Uncertainty −{100 * below:.0f} to +{100 * above:.0f}\u202f%"
+
+
+def fine_size(size_bytes: int, unit: SizeUnit) -> str:
+    """A size with two decimals, in a smaller unit of the same family where it is small: `0.48 GiB`, `16.25 MiB`."""
+    base = BYTES_PER_UNIT[unit]
+    step = 1024 if unit == "GiB" else 1000
+    for name in (unit, unit.replace("G", "M"), unit.replace("G", "K" if unit == "GiB" else "k")):
+        if size_bytes >= base / 10:
+            return f"{size_bytes / base:.2f} {name}"
+        base //= step
+    return f"{size_bytes} bytes"
 
 
 def strong(text: str) -> str:

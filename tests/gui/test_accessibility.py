@@ -10,7 +10,12 @@ def tab_chain(window):
     """Every widget that Tab stops at, in order."""
     stops, widget = [], window.nextInFocusChain()
     while widget is not window:
-        if widget.focusProxy() is None and widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isVisibleTo(window) and widget.isEnabled():
+        if (
+            widget.focusProxy() is None
+            and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+            and widget.isVisibleTo(window)
+            and widget.isEnabled()
+        ):
             stops.append(widget)
         widget = widget.nextInFocusChain()
     return stops

@@ -13,7 +13,7 @@ from planner.scenario import load_scenario, scenario_to_json
 
 
 @pytest.fixture
-def saved(window, tmp_path, monkeypatch):
+def saved(tmp_path, monkeypatch):
     """Where "Save as" will save."""
     path = tmp_path / "My plan.vramplan"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args, **_kwargs: (str(path), ""))
@@ -47,7 +47,8 @@ def test_save_as_adds_the_suffix_and_names_the_window(drive, window, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"format": "vram-planner/sce', b"\x00\x01\x02", b"[]", b'{"format": "vram-planner/scenario", "version": 99}']
+    "content",
+    [b'{"format": "vram-planner/sce', b"\x00\x01\x02", b"[]", b'{"format": "vram-planner/scenario", "version": 99}'],
 )
 def test_a_broken_plan_gives_one_message_and_the_open_plan_stays(drive, window, tmp_path, answer, content):
     path = tmp_path / "broken.vramplan"
@@ -89,7 +90,7 @@ def test_closing_with_unsaved_changes_asks_and_cancel_keeps_the_window(window, a
     assert window.isVisible()
 
 
-def test_closing_may_save_first(drive, window, saved, answer):
+def test_closing_may_save_first(window, saved, answer):
     window.session.edit(("phases", "training", "micro_batch_size"), 3)
     answer(press("Save"))
     assert window.close()

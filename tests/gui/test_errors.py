@@ -47,8 +47,8 @@ def test_an_unforeseen_error_shows_a_report_to_copy_and_keeps_the_plan(window, a
     assert window.session.state is before
 
 
-@pytest.mark.usefixtures("quiet_log")
-def test_an_error_for_people_is_told_in_its_own_words(window, answer):
+@pytest.mark.usefixtures("quiet_log", "window")
+def test_an_error_for_people_is_told_in_its_own_words(answer):
     told = []
     answer(lambda box: (told.append(box), box.accept()))
     Catcher().catch(*raised(PlannerError("The catalogue has no GPU 'x'.")))

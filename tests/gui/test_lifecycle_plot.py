@@ -84,9 +84,7 @@ def test_beside_a_segment_the_tooltip_tells_total_and_verdict(plot):
 
 def test_a_click_on_a_segment_explains_it(window, plot, qtbot):
     rect = next(r for shape, s, r in segments(plot) if (shape.bar.phase, s.component) == ("serving", "kv_cache"))
-    qtbot.mouseClick(
-        plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(round(rect.centre_x), round(rect.centre_y))
-    )
+    qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(round(rect.centre_x), round(rect.centre_y)))
     assert (window.session.view.phase, window.session.view.component) == ("serving", "kv_cache")
     assert window.why.title.text() == "WHY 32.0 GiB OF KV CACHE?"
     assert "kv heads" in window.why.body.toPlainText()
@@ -140,7 +138,7 @@ def test_the_chart_is_copied_as_an_image_and_as_a_table(drive):
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_the_chart_is_saved_in_the_format_that_was_chosen(drive, window, tmp_path, monkeypatch, suffix):
+def test_the_chart_is_saved_in_the_format_that_was_chosen(drive, tmp_path, monkeypatch, suffix):
     from PySide6.QtWidgets import QFileDialog
 
     kinds = {"png": "PNG image (*.png)", "svg": "SVG drawing (*.svg)", "pdf": "PDF document (*.pdf)"}
@@ -150,7 +148,7 @@ def test_the_chart_is_saved_in_the_format_that_was_chosen(drive, window, tmp_pat
     assert (tmp_path / f"chart.{suffix}").stat().st_size > 1000
 
 
-def test_the_unit_is_switched_everywhere(drive, window):
+def test_the_unit_is_switched_everywhere(window):
     window.actions_.units.actions()[1].trigger()
     assert "GB" in window.chart.spec.axis.label
     assert window.actions_.unit_button.text() == "GB"

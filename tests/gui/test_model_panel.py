@@ -67,6 +67,15 @@ def test_a_config_json_is_imported_in_one_step(drive, window, tmp_path):
     assert drive.scenario.model.preset == "meta-llama/Llama-3.1-8B"
 
 
+def test_figures_of_another_model_are_never_shown_as_the_last_valid_ones(drive, window, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**QWEN, "num_attention_heads": 14, "max_position_embeddings": 4096}), encoding="utf-8")
+    window.session.edit(("phases", "serving", "parallelism", "tensor"), 4)
+    assert window.documents.take(path)
+    assert "serving" not in [bar.phase for bar in window.chart.spec.bars]
+    assert "Serving is left out: " in drive.find(QLabel, "Notice").text()
+
+
 @pytest.mark.parametrize(
     "content", [b'{"hidden_size": ', b"\x00\xff\xfe\x80", b"[1, 2]", b"{}", b"[" * 100_000], ids=lambda c: repr(c[:12])
 )

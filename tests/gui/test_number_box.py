@@ -99,7 +99,8 @@ def test_steps_grow_with_the_number(value, step):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(7, "7"), (128256, "128\u202f256"), (10**15, "1\u202f000\u202f000\u202f000\u202f000\u202f000"), (0.05, "0.05")]
+    ("value", "text"),
+    [(7, "7"), (128256, "128\u202f256"), (10**15, "1\u202f000\u202f000\u202f000\u202f000\u202f000"), (0.05, "0.05")],
 )
 def test_numbers_are_shown_with_their_thousands_apart(value, text):
     assert number_text(value) == text

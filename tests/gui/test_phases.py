@@ -14,7 +14,7 @@ def test_a_phase_switched_off_leaves_chart_table_and_scenario(drive, window):
     assert window.actions_.by_name["undo"].text() == "&Undo Leave out training"
 
 
-def test_a_phase_switched_on_again_has_its_values_back(drive, window):
+def test_a_phase_switched_on_again_has_its_values_back(drive):
     drive.type(drive.find(NumberBox, "Training: Micro-batch per GPU"), "3")
     box = drive.find(QCheckBox, "Plan training")
     drive.press(box, Qt.Key.Key_Space, Qt.Key.Key_Space)

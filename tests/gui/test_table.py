@@ -25,7 +25,9 @@ def test_components_and_peak_are_those_of_the_plan(window):
 def test_each_gpu_has_a_column_with_its_verdicts(window):
     table = window.table.table
     first = table.column_of(None) + 1
-    titles = [table.headerData(c, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole) for c in range(first, first + 3)]
+    titles = [
+        table.headerData(c, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole) for c in range(first, first + 3)
+    ]
     assert titles == ["H100", "L40S", "RTX 4090"]
     assert text(window, "serving", first + 1).startswith("OOM +")
     assert text(window, "serving", first).endswith("% free")

@@ -7,6 +7,7 @@ from planner.engine.plan import PHASES, Verdict
 from planner.engine.term import Factor, Term
 from planner.gui.panels.why_text import formula, number, verdict_sentence, why_html, why_title
 from planner.gui.tokens import LIGHT
+from planner.gui.words import fine_size
 
 GIB = 1024**3
 
@@ -21,7 +22,10 @@ def verdict(kind, headroom_gib, capacity_gib=44.4, gpus=1):
         (verdict("fits", 12.4), "Fits L40S: 12.4 GiB of 44.4 GiB stay free."),
         (verdict("oom", -14.7), "Too large for L40S by 14.7 GiB: it offers 44.4 GiB."),
         (verdict("oom", -14.7, gpus=4), "Too large for L40S by 14.7 GiB: it offers 44.4 GiB. 4 of them would do."),
-        (verdict("tight", 1.0), "Tight on L40S: the estimate leaves 1.0 GiB of 44.4 GiB, which is within its uncertainty."),
+        (
+            verdict("tight", 1.0),
+            "Tight on L40S: the estimate leaves 1.0 GiB of 44.4 GiB, which is within its uncertainty.",
+        ),
         (
             Verdict("unknown", None, None, missing=("usable memory",)),
             "Whether it fits L40S is unknown: usable memory is missing.",
@@ -42,6 +46,20 @@ def test_a_formula_is_its_factors_with_their_names():
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (4.0, "4"), (8030261248, "8\u202f030\u202f261\u202f248")])
 def test_numbers_in_formulas_are_exact(value, text):
     assert number(Factor("x", value)) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "text"),
+    [
+        (32 * GIB, "GiB", "32.00 GiB"),
+        (16 * 1024**2, "GiB", "16.00 MiB"),
+        (16 * 1000**2, "GB", "16.00 MB"),
+        (2048, "GiB", "2.00 KiB"),
+        (8, "GiB", "8 bytes"),
+    ],
+)
+def test_small_terms_are_told_in_smaller_units(size, unit, text):
+    assert fine_size(size, unit) == text
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -35,7 +35,9 @@ class DimensionsDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(10)
-        column.addWidget(text_label("A decoder with these dimensions. Fields left empty follow from the others.", "hint", wrap=True))
+        column.addWidget(
+            text_label("A decoder with these dimensions. Fields left empty follow from the others.", "hint", wrap=True)
+        )
         column.addWidget(scroll, 1)
         column.addWidget(self.facts)
         column.addWidget(buttons)

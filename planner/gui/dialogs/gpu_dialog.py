@@ -94,7 +94,9 @@ class GpuDialog(QDialog):
         self.table.show_gpus(self._catalogue.search(self.search.text(), vendor, memory))
         found = self.table.rowCount() > 0
         self.view.setCurrentIndex(self.table.index(0, 0) if found else QModelIndex())
-        self.added.setText("" if found else "No GPU like this in the catalogue. Describe it below as a card of your own.")
+        self.added.setText(
+            "" if found else "No GPU like this in the catalogue. Describe it below as a card of your own."
+        )
         self._on_current()
 
     def _on_current(self) -> None:

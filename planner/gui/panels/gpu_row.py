@@ -65,7 +65,6 @@ class GpuRow(QWidget):
         self.remove.setToolTip(f"Remove {gpu.name}")
 
 
-
 def short_name(gpu: "ChosenGpu") -> str:
     """The name without its vendor, which the list has no room for."""
     return gpu.name.removeprefix(f"{gpu.gpu.vendor} ") if gpu.gpu else gpu.name

@@ -11,11 +11,11 @@ from planner.engine.term import Component, Factor, Term
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged
-from planner.gui.words import moment_text, strong
+from planner.gui.words import fine_size, moment_text, strong
 from planner.units import SizeUnit, format_size
 
 GROUP = "\u202f"
-LARGEST_TERMS = 12
+LARGEST_TERMS = 14
 
 
 def why_title(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit) -> str:
@@ -135,16 +135,18 @@ def _component_html(phase: PhaseName, plan: PhasePlan, component: Component, uni
     parts += [_term_html(term, unit, tokens) for term in sorted(terms, key=lambda term: -int(term.bytes))]
     rest = plan.components.get(component, 0) - sum(int(term.bytes) for term in terms)
     if rest > 0 and terms:
-        parts.append(_paragraph(f"Rounding of the allocator adds {format_size(rest, unit, digits=2)}.", tokens))
+        parts.append(_paragraph(f"Rounding of the allocator adds {fine_size(rest, unit)}.", tokens))
     if others:
-        names = ", ".join(f"{term.name} ({format_size(int(term.bytes), unit)})" for term in others)
+        names = ", ".join(f"{term.name} ({fine_size(int(term.bytes), unit)})" for term in others)
         parts.append(_paragraph(f"Not held at the peak: {names}.", tokens))
-    parts.append(f'<p><a href="component:" style="color:{tokens.accent_ink}">All of {PHASE_NAMES[phase].lower()}</a></p>')
+    parts.append(
+        f'<p><a href="component:" style="color:{tokens.accent_ink}">All of {PHASE_NAMES[phase].lower()}</a></p>'
+    )
     return "".join(parts)
 
 
 def _term_html(term: Term, unit: SizeUnit, tokens: Tokens) -> str:
-    size = format_size(int(term.bytes), unit, digits=2)
+    size = fine_size(int(term.bytes), unit)
     derived = "".join(
         f'<br><span style="color:{tokens.muted}">{escape(factor.name)} = {escape(factor.how)}</span>'
         for factor in term.factors

@@ -19,9 +19,8 @@ def chart_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     """The chart of a state; None while there is no plan at all."""
     if state.plan is None:
         return None
-    return lifecycle_chart(
-        state.plan, gpus=state.gpus, judge=state.judge, captions=phase_captions(state.scenario.phases), unit=unit
-    )
+    captions = {**phase_captions(state.scenario.phases), **dict.fromkeys(state.stale, "last valid")}
+    return lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions, unit=unit)
 
 
 def screen_style(tokens: Tokens) -> ChartStyle:

@@ -10,10 +10,11 @@ from PySide6.QtCore import QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QLabel, QStackedLayout, QVBoxLayout, QWidget
 
+from planner.chart.names import PHASE_NAMES
 from planner.chart.paint import paint
 from planner.chart.spec import ChartSpec
 from planner.chart.table import chart_description
-from planner.engine.plan import PhaseName
+from planner.engine.plan import PHASES, PhaseName
 from planner.engine.term import Component
 from planner.gui.session import Session
 from planner.gui.state import State
@@ -40,7 +41,7 @@ class PaintedChart(QWidget):
         self._theme = theme
         self.spec: ChartSpec | None = None
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def paintEvent(self, _event: QPaintEvent) -> None:
         if self.spec is not None:
             painter = QPainter(self)
             paint(painter, QRectF(self.rect()), self.spec, screen_style(self._theme.tokens))
@@ -114,9 +115,7 @@ class LifecycleView(QFrame):
             self.plot.select(view.phase, view.component)
 
     def _show_notice(self, state: State) -> None:
-        text = state.problem
-        if not text and state.stale:
-            text = "Settings marked in red are not applied: their phases show the last valid figures."
+        text = notice(state)
         self._notice.setText(text)
         self._notice.setVisible(bool(text))
 
@@ -127,3 +126,15 @@ class LifecycleView(QFrame):
 
     def _on_picked(self, phase: PhaseName, component: Component | None) -> None:
         self._session.look_at(phase=phase, component=component)
+
+
+def notice(state: State) -> str:
+    """Why the chart does not show all that was asked for; empty when it does."""
+    if state.problem:
+        return f"{state.problem} The chart shows the last valid figures." if state.plan else state.problem
+    told = []
+    for phase in PHASES:
+        if phase in state.wrong_phases:
+            shown = "shows its last valid figures" if phase in state.stale else "is left out"
+            told.append(f"{PHASE_NAMES[phase]} {shown}: {state.first_error(phase)}")
+    return "\n".join(told)

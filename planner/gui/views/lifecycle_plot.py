@@ -22,7 +22,7 @@ from planner.units import BYTES_PER_UNIT
 _SELECTION_WIDTH = 2.0
 
 
-class Layer(pg.GraphicsObject):
+class Layer(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph has no types
     """A part of the picture in pixels of the view, painted by a function."""
 
     def __init__(self, draw: Callable[[QPainter], None], depth: float) -> None:
@@ -39,11 +39,11 @@ class Layer(pg.GraphicsObject):
     def boundingRect(self) -> QRectF:
         return self._rect
 
-    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
+    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
         self._draw(painter)
 
 
-class LifecyclePlot(pg.GraphicsView):
+class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
     """One `BarGraphItem` per component with all phases in it; an edit moves the bars and makes nothing new."""
 
     picked = Signal(str, object)

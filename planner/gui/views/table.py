@@ -22,6 +22,7 @@ from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
 ROW_HEIGHT = 27
 _PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
+_WIDEST_TITLE = 110
 
 
 class CellPainter(QStyledItemDelegate):
@@ -99,13 +100,14 @@ class FigureView(QTableView):
         self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
+        header.setTextElideMode(Qt.TextElideMode.ElideRight)
         header.setSectionsClickable(False)
-        header.setMinimumSectionSize(34)
+        header.setMinimumSectionSize(16)
         header.setFixedHeight(28)
         self.clicked.connect(self._on_cell)
         self.activated.connect(self._on_cell)
         session.state_changed.connect(lambda _state, _before: self._show())
-        session.view_changed.connect(self._on_view)
+        session.view_changed.connect(lambda _view, _before: self._show())
         theme.changed.connect(lambda _tokens: self.viewport().update())
         self._show()
 
@@ -118,12 +120,7 @@ class FigureView(QTableView):
         super().keyPressEvent(event)
 
     def _on_cell(self, index: QModelIndex) -> None:
-        self._session.look_at(
-            phase=self.table.phases[index.row()], component=self.table.component_at(index.column())
-        )
-
-    def _on_view(self, view: object, before: object) -> None:
-        self._show()
+        self._session.look_at(phase=self.table.phases[index.row()], component=self.table.component_at(index.column()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -157,7 +154,8 @@ class FigureView(QTableView):
 
     def _width_of(self, column: int) -> int:
         title = str(self.table.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole))
-        width = self._header_metrics.horizontalAdvance(title) + 2 * self.padding + 1
+        title_width = self._header_metrics.horizontalAdvance(title)
+        width = min(title_width, _WIDEST_TITLE) + 2 * self.padding + 1
         for row in range(self.table.rowCount()):
             index = self.table.index(row, column)
             text, is_chip = str(index.data()), index.data(VERDICT_ROLE) is not None

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from planner.gui.icons import icon
 from planner.gui.widgets.elided_label import ElidedLabel
@@ -30,7 +30,7 @@ class Disclosure(QWidget):
         heading.setContentsMargins(0, 0, 2, 0)
         heading.addWidget(self.button)
         heading.addWidget(self._summary, 1)
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
         column.addLayout(heading)
@@ -52,6 +52,16 @@ class Disclosure(QWidget):
     def _toggle(self, opened: bool) -> None:
         if self._content is None:
             self._content = self._build()
-            self.layout().addWidget(self._content)
+            self._column.addWidget(self._content)
         self._content.setVisible(opened)
         self.button.setIcon(icon("chevron-down" if opened else "chevron-right"))
+        if opened:
+            QTimer.singleShot(0, self, self._reveal)
+
+    def _reveal(self) -> None:
+        """Scroll to what was opened, once it has its place."""
+        area = self.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None and self._content is not None:
+            area.ensureWidgetVisible(self._content, 0, 4)

@@ -15,7 +15,7 @@ class ElidedLabel(QLabel):
     def minimumSizeHint(self) -> QSize:
         return QSize(24, super().minimumSizeHint().height())
 
-    def paintEvent(self, event: QPaintEvent) -> None:
+    def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         shown = elided(self, self.text(), self.contentsRect().width())
         painter.drawText(self.contentsRect(), int(self.alignment()) | Qt.TextFlag.TextSingleLine, shown)
