@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
 
+from planner.engine.servers.versions import vllm_band
 from planner.errors import ResourceError
 from planner.resources import resource
 
@@ -46,9 +47,18 @@ def case_class(
     if approximate:
         return "rough"
     if phase == "serving" and engine != "transformers":
-        return "serving" if engine_version or engine == "llama.cpp" else "serving, unknown version"
+        return _server_class(engine, engine_version)
     if phase in ("evaluation", "serving"):
         return "inference"
     if profile != "hf-transformers":
         return "training, other profile"
     return "training, sharded" if ranks > 1 else "training"
+
+
+def _server_class(engine: str | None, version: str | None) -> str:
+    """Engines with their own division of a GPU: vLLM by whether its version is stated, the others by name."""
+    if engine != "vllm":
+        return f"serving, {engine}"
+    if version is None:
+        return "serving, unknown version"
+    return "serving, vLLM V0" if vllm_band(version).generation == "V0" else "serving"

@@ -5,14 +5,25 @@ arguments. Rules: Shazeer 2019 (MQA), Ainslie 2023 (GQA), DeepSeek-V2 2024 (MLA)
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from planner.engine.rounding import ceil_div, round_up, smaller
 from planner.engine.term import Factor, Number, Term
-from planner.model.spec import Attention, Block, LatentAttention, LayerGroup, Mixer, ModelSpec, ParallelMixers
+from planner.model.spec import (
+    Attention,
+    Block,
+    LatentAttention,
+    LayerGroup,
+    LightningAttention,
+    Mixer,
+    ModelSpec,
+    ParallelMixers,
+    RecurrentMixer,
+    Rwkv,
+)
 
 WindowTokens = Callable[[int, Number], Number]
 """How many tokens of a sequence a sliding-window layer holds: (window, tokens) -> tokens."""
@@ -38,6 +49,8 @@ class CachePolicy:
     window_tokens: WindowTokens = window_alone
     state_bytes: float = 4
     conv_bytes: float = 2
+    kernel_columns_less: int = 0
+    """Columns that a convolution's state holds fewer than its kernel: transformers keeps all, engines one less."""
     source: str = "Two vectors of the KV heads' width per token and layer (Ainslie 2023, arXiv 2305.13245)"
 
 
@@ -58,7 +71,7 @@ def kv_cache_terms(
     pipeline parallelism each stage holds the cache of its own layers.
     """
     terms: list[Term] = []
-    for group, mixer in _mixers(spec):
+    for group, mixer in cached_mixers(spec):
         layers = _share("layers", group.count, pipeline, "stages")
         terms += _mixer_terms(mixer, layers, policy, alive, sequences, tokens, tensor_parallel)
         if group.cross_attention is not None and _any(encoder_tokens):
@@ -85,16 +98,49 @@ def kv_bytes_per_token(
     return difference
 
 
+def is_causal(spec: ModelSpec) -> bool:
+    """Whether the main stack generates, so that it keeps a cache or a state."""
+    main = replace(spec, stacks=spec.stacks[:1])
+    return any(
+        bool(mixer.cached_elements) if isinstance(mixer, Attention) else getattr(mixer, "causal", True)
+        for _, mixer in cached_mixers(main)
+        if not isinstance(mixer, Block)
+    )
+
+
+def with_expanded_latents(spec: ModelSpec) -> ModelSpec:
+    """The model as engines without latent attention cache it: keys and values of every head, padded to 256.
+
+    vllm/attention/backends before 0.7 padded both to the next head size its kernels knew (vllm-project/vllm#4650).
+    """
+    return replace(spec, stacks=tuple(replace(s, groups=tuple(map(_expanded, s.groups))) for s in spec.stacks))
+
+
+def _expanded(group: LayerGroup) -> LayerGroup:
+    if not isinstance(group.mixer, LatentAttention):
+        return group
+    return replace(group, mixer=Attention(group.mixer.heads, group.mixer.heads, 256))
+
+
 def total_bytes(terms: Iterable[Term]) -> Any:
     """The sum of several terms: an int, or an array over the points of a sweep."""
     return sum((item.bytes for item in terms), start=0)
+
+
+def state_elements(mixer: RecurrentMixer, columns_less: int = 0) -> tuple[int, int]:
+    """Recurrent and convolution elements per sequence and layer, with `columns_less` columns than the kernel has."""
+    recurrent, convolution = mixer.state_elements
+    if isinstance(mixer, Rwkv | LightningAttention):
+        return recurrent, convolution
+    return recurrent, convolution // mixer.kernel * (mixer.kernel - columns_less)
 
 
 def _any(value: Number) -> bool:
     return bool(value.any()) if isinstance(value, np.ndarray) else bool(value)
 
 
-def _mixers(spec: ModelSpec) -> Iterator[tuple[LayerGroup, Mixer]]:
+def cached_mixers(spec: ModelSpec) -> Iterator[tuple[LayerGroup, Mixer]]:
+    """Every mixer of the model with the group of layers it stands in, parallel ones one by one."""
     for stack in spec.stacks:
         for group in stack.groups:
             mixers = group.mixer.mixers if isinstance(group.mixer, ParallelMixers) else (group.mixer,)
@@ -132,7 +178,7 @@ def _mixer_terms(
         return [Term("kv_cache", "latent KV cache", factors, alive, source)]
     if isinstance(mixer, Block | ParallelMixers):
         return []
-    recurrent, convolution = mixer.state_elements
+    recurrent, convolution = state_elements(mixer, policy.kernel_columns_less)
     source = "A state of fixed size per sequence and layer, divided by tensor parallelism"
     return [
         Term("kv_cache", name,

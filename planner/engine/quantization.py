@@ -43,6 +43,8 @@ class Format:
     source: str
     experts: bool = False
     """Whether fused expert matrices are converted with the linear layers."""
+    keeps_towers: bool = False
+    """Whether published checkpoints leave vision towers in 16 bits (llm-compressor and AutoAWQ ignore lists)."""
 
     @property
     def converts_nothing(self) -> bool:
@@ -61,7 +63,8 @@ def _format(record: Mapping[str, Any]) -> Format | GgufMix:
         return GgufMix.from_record(record)
     parts = tuple(Part(part["name"], part["bytes"], part["per"]) for part in record["parts"])
     known = {key: record[key] for key in ("id", "label", "converts", "kept_bytes", "source")}
-    return Format(**known, parts=parts, experts=record.get("experts", False))
+    flags = {key: record.get(key, False) for key in ("experts", "keeps_towers")}
+    return Format(**known, parts=parts, **flags)
 
 
 def weight_format(name: str) -> Format | GgufMix:
@@ -135,12 +138,18 @@ def stage_weights(spec: ModelSpec, pipeline: int) -> tuple[Copies, ...]:
 
 
 def _converts(chosen: Format, spec: ModelSpec, weight: Weight, experts_as_linear: bool) -> bool:
-    if chosen.converts_nothing:
+    if chosen.converts_nothing or (chosen.keeps_towers and weight.stack in _towers(spec)):
         return False
     expert = weight.kind == "expert" and len(weight.shape) == 3
     if chosen.converts == "experts" and any(other.kind == "expert" for other, _ in weights(spec)):
         return expert
     return weight.quantizable or (expert and (chosen.experts or experts_as_linear))
+
+
+@lru_cache(maxsize=64)
+def _towers(spec: ModelSpec) -> frozenset[str]:
+    """Stacks that read images for a language model."""
+    return frozenset(stack.name for stack in spec.stacks[1:] if stack.image is not None)
 
 
 def _by_place(copies: Sequence[Copies], elements: Any, *, whole: bool) -> list[tuple[str, int]]:

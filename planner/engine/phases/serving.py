@@ -1,11 +1,12 @@
 """Serving: what the load needs on each GPU, beside what the engine reserves there by policy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.engine.ledger import Ledger
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
+from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
 from planner.hardware import ChosenGpu, HardwareCatalog
 from planner.model.spec import ModelSpec
@@ -22,7 +23,10 @@ class PolicyNeed:
     capacity_bytes: int | None
     """None where the usable memory of the GPU is not known."""
     refusal: str | None
-    """Why the engine would not start, in its own terms; the verdict is then out of memory."""
+    """Why the engine would not start, in its own terms."""
+    low_bytes: int
+    high_bytes: int
+    """The need by the rules of other versions, where the version is not stated, and with blocks that stay unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,9 @@ def plan_serving(
     overheads = hardware.overheads
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
-    needs = {
-        gpu_id: PolicyNeed(int(plan.need_bytes), plan.capacity_bytes, plan.refusal) for gpu_id, plan in plans.items()
-    }
+    needs = {gpu.id: _need(phase, load, gpu, plans[gpu.id], hardware) for gpu in gpus}
     details: dict[str, Any] = {
-        "kv": _kv(load, plans),
+        "kv": _kv(phase, load, plans),
         "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
     }
     if judging.buffers:
@@ -69,12 +71,31 @@ def plan_serving(
     return ServingPlan(Ledger(MOMENTS, judging.holdings.terms), needs, details, judging.host, _warnings(phase, judging))
 
 
-def _kv(load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
+def _need(
+    phase: Serving, load: ServingWorkload, gpu: ChosenGpu, plan: ServerPlan, hardware: HardwareCatalog
+) -> PolicyNeed:
+    """The need by the assumed version, and its spread over the versions where none is stated."""
+    need = int(plan.need_bytes)
+    low, high = need, need + int(plan.slack_bytes)
+    if phase.engine == "vllm" and phase.engine_version is None:
+        others = [
+            int(plan_server("vllm", replace(load, version=version), gpu, hardware.overheads).need_bytes)
+            for version in possible_versions()
+        ]
+        low, high = min(low, *others), max(high, *others)
+    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, low, high)
+
+
+def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
     """Cache rates and capacities per GPU id; tokens are those of one replica."""
     available = {gpu_id: plan.tokens_available for gpu_id, plan in plans.items()}
+    spread = phase.context_distribution
+    expected = {} if spread is None else {"tokens_expected": int(load.sequences) * spread.mean}
     return {
         "bytes_per_token": int(rate(load)),
         "tokens_needed": int(load.sequences) * int(load.context_tokens),
+        **expected,
+        "bytes_needed": {gpu_id: int(plan.holdings.cache_bytes) for gpu_id, plan in plans.items()},
         "tokens_available": available,
         "max_concurrency": {
             gpu_id: None if tokens is None else round(tokens / int(load.context_tokens), 2)
@@ -93,5 +114,8 @@ def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:
             "0.90 to 0.95 is usual."
         )
     if phase.engine == "vllm" and phase.engine_version is None:
-        found.append("The vLLM version is not stated; rules of 0.19 are used. Other versions profile differently.")
+        found.append(
+            f"The vLLM version is not stated: the rules of {vllm_rules().assumed_version} are used, and the band "
+            "covers those of other V1 versions, which profile differently."
+        )
     return tuple(found)

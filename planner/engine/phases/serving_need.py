@@ -35,6 +35,9 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     )
     process = top.allocated_bytes + overhead
     low, high = chosen.around(process)
+    spread = planned.needs.get(context.judge.id)
+    if spread is not None:
+        low, high = low + spread.low_bytes - spread.need_bytes, high + spread.high_bytes - spread.need_bytes
     around = serving_surroundings(phase, spec, hardware, planned.host_terms)
     return PhasePlan(
         peak=Peak(top.name, top.allocated_bytes, top.allocated_bytes, process, low, high),
@@ -53,13 +56,12 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
 def _verdict(
     need: PolicyNeed, chosen: Band, gpu: ChosenGpu, phase: Serving, spec: ModelSpec, context: Context
 ) -> Verdict:
-    low, high = chosen.around(need.need_bytes)
+    (low, _), (_, high) = chosen.around(need.low_bytes), chosen.around(need.high_bytes)
     return judge(
         low,
         need.need_bytes,
         high,
         need.capacity_bytes,
         headroom_percent=context.headroom_percent,
-        refused=need.refusal is not None,
         find_gpus=lambda: serving_gpus_needed(phase.engine, serving_workload(phase, spec), gpu, context.hardware),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from planner.engine.kv_cache import kv_bytes_per_token, total_bytes
 from planner.engine.quantization import cache_element_bytes
 from planner.engine.rounding import larger, round_up
+from planner.engine.servers.vllm_pages import Pages
 from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Number, Term
 
@@ -26,7 +27,7 @@ class Holdings:
     cache: tuple[Term, ...]
     """Keys, values and states of all sequences at full context: what the load needs, not what is reserved."""
     activation: tuple[Term, ...]
-    """Passes that are alive at different instants: the largest counts."""
+    """What a pass works with, by the instants at which it is alive: the fullest instant counts."""
     overhead: tuple[Term, ...]
 
     @property
@@ -47,7 +48,9 @@ class Holdings:
 
     @property
     def activation_bytes(self) -> Any:
-        return reduce(larger, (item.bytes for item in self.activation), 0)
+        instants = dict.fromkeys(instant for item in self.activation for instant in item.alive)
+        sums = (total_bytes(item for item in self.activation if instant in item.alive) for instant in instants)
+        return reduce(larger, sums, 0)
 
     @property
     def graph_bytes(self) -> Any:
@@ -82,6 +85,8 @@ class ServerPlan:
     """None where the usable memory of the GPU is not known."""
     budget: Mapping[str, Any]
     tokens_available: Any = None
+    slack_bytes: Any = 0
+    """What may be held beyond the need without being used, such as freed blocks of sizes nobody asks for again."""
     refused: Any = False
     """Whether the engine would not start; an array in a sweep."""
     refusal: str | None = None
@@ -93,16 +98,20 @@ class ServerPlan:
 def rate(load: ServingWorkload) -> Any:
     """Cache bytes that one more token of one sequence takes on one GPU."""
     width = cache_element_bytes(load.cache_type)
-    return kv_bytes_per_token(load.spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline)
+    return kv_bytes_per_token(load.cached_spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline)
 
 
-def pool_tokens(pool_bytes: Any, holdings: Holdings, load: ServingWorkload, block: int) -> Any:
+def pool_tokens(
+    pool_bytes: Any, holdings: Holdings, load: ServingWorkload, block: int, pages: Pages | None = None
+) -> Any:
     """Tokens that a cache pool holds: whole blocks where every layer grows alike, else as many requests as fit.
 
     A model with windows or states has no rate per token: its answer is requests that fit times their length.
     """
     if pool_bytes is None:
         return None
+    if pages is not None:
+        return pages.tokens(larger(pool_bytes, 0), load.context_tokens)
     room, needed, per_token = larger(pool_bytes, 0), holdings.cache_bytes, rate(load)
     if not per_token and not np.any(needed):
         return 0

@@ -1,13 +1,16 @@
 """What the engines built on torch share: weights with the rotary table, forward activations, and the cache."""
 
-from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms
-from planner.engine.quantization import cache_element_bytes, weight_terms
+from dataclasses import replace
+
+from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms, total_bytes
+from planner.engine.quantization import cache_element_bytes, stage_weights, weight_terms
 from planner.engine.rounding import ceil_div
 from planner.engine.servers.division import GRAPHS
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overhead, Overheads
-from planner.model.spec import Attention
+from planner.model.counts import shard_elements
+from planner.model.spec import Attention, DenseFeedForward, MixtureOfExperts
 
 VOCABULARY_MULTIPLE = 64
 """vLLM and its kin pad the vocabulary to this before they divide it (VocabParallelEmbedding)."""
@@ -31,11 +34,49 @@ def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
     return terms
 
 
+def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
+    """MXFP4 kernels pad the hidden dimension of expert matrices; gpt-oss: 2880 becomes 3072, 6.7 % of the experts."""
+    hidden = load.spec.stack.hidden_size
+    short = -hidden % multiple
+    if load.weights != "mxfp4" or not short:
+        return ()
+    elements = sum(
+        copies * shard_elements(weight, load.tensor_parallel, load.expert_parallel)
+        for weight, copies in stage_weights(load.spec, load.pipeline)
+        if weight.kind == "expert" and len(weight.shape) == 3
+    )
+    factors = (
+        Factor("expert weights", elements), Factor("share", short / hidden, f"{hidden} padded to {hidden + short}"),
+        Factor("bytes", 17 / 32),
+    )  # fmt: skip
+    source = "vllm/model_executor/layers/quantization/mxfp4.py; 13.47 GiB logged for gpt-oss-20b, 12.80 unpadded"
+    return (Term("weights", "padding of expert matrices", factors, LOADED, source),) if elements else ()
+
+
+def draft_term(load: ServingWorkload, families: tuple[str, ...]) -> tuple[Term, ...]:
+    """The layer that a model drafts its own next tokens with (MTP): its last layer again, and a projection of two."""
+    if not load.speculative_tokens or load.spec.model_type not in families:
+        return ()
+    stack = load.spec.stack
+    last = next(i for i in reversed(range(len(stack.groups))) if not hasattr(stack.groups[i].mixer, "state_elements"))
+    longer = replace(stack.groups[last], count=stack.groups[last].count + 1)
+    groups = (*stack.groups[:last], longer, *stack.groups[last + 1 :])
+    deeper = replace(load.spec, stacks=(replace(stack, groups=groups), *load.spec.stacks[1:]))
+    with_draft, without = (
+        total_bytes(engine_weights(replace(load, spec=spec, pipeline=1))) for spec in (deeper, load.spec)
+    )
+    factors = (Factor("bytes", with_draft - without + 4 * stack.hidden_size**2, "a layer, and 2 x hidden to hidden"),)
+    source = "vllm/model_executor/models/*_mtp.py: one decoder layer beside fc; loaded when it drafts"
+    return (Term("weights", "draft layer", factors, LOADED, source),)
+
+
 def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int, source: str) -> tuple[Term, ...]:
     """Cache of all sequences of one replica at full context, in blocks."""
-    policy = CachePolicy(cache_element_bytes(load.cache_type), block, window_tokens, source=source)
+    policy = CachePolicy(
+        cache_element_bytes(load.cache_type), block, window_tokens, kernel_columns_less=1, source=source
+    )
     return kv_cache_terms(
-        load.spec, policy, RUNNING,
+        load.cached_spec, policy, RUNNING,
         sequences=load.sequences, tokens=load.context_tokens,
         tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
     )  # fmt: skip
@@ -80,6 +121,24 @@ def torch_overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
         for name, part, alive in parts
         if part.bytes
     )
+
+
+def widest_layer(load: ServingWorkload) -> int:
+    """Elements per token inside the widest layer of one rank: gate, up and product, or queries, keys, values and mix.
+
+    Experts are left out: their rows have workspaces of their own.
+    """
+    widths = [0]
+    for group in load.spec.stack.groups:
+        feed_forward, mixer = group.feed_forward, group.mixer
+        if isinstance(feed_forward, MixtureOfExperts):
+            feed_forward = feed_forward.shared or feed_forward.dense
+        if isinstance(feed_forward, DenseFeedForward):
+            widths.append((3 if feed_forward.gated else 2) * ceil_div(feed_forward.size, load.tensor_parallel))
+        if isinstance(mixer, Attention):
+            heads = 2 * ceil_div(mixer.heads, load.tensor_parallel) + 2 * ceil_div(mixer.kv_heads, load.tensor_parallel)
+            widths.append(heads * mixer.head_dim)
+    return max(widths)
 
 
 def _rotary_width(load: ServingWorkload) -> int:

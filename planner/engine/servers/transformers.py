@@ -1,6 +1,8 @@
 """transformers `generate`: no pool and no budget; weights, a cache that grows by one token, and what a pass works with.
 
-Rule: cache_utils.py DynamicCache appends with torch.cat, so that one layer's old keys stand beside the new ones.
+Rule: cache_utils.py DynamicCache appends with torch.cat, so that one layer's old keys stand beside the new ones. Each
+step frees blocks a little too small for the next, so that up to the cache's size again may stay reserved: generating
+with Qwen-7B took 1.06 GB per sequence of 1024 tokens for a cache of 0.54 GB (QwenLM/Qwen README.md).
 """
 
 from collections.abc import Sequence
@@ -40,6 +42,7 @@ def plan_transformers(
     )
     total = chosen.capacities.usable_bytes
     fixed_bytes = held.weights_bytes + held.non_torch_bytes
+    grows = np.any(np.asarray(load.context_tokens) > np.asarray(load.prompt_tokens))
     room = None if total is None else larger(total - fixed_bytes - peak_bytes + held.cache_bytes, 0)
     return ServerPlan(
         Holdings(weights, (*prefill, *decode), activation, overhead),
@@ -47,6 +50,7 @@ def plan_transformers(
         capacity_bytes=total,
         budget={**held.budget(total, total, held.cache_bytes), "activation_bytes": peak_bytes - held.cache_bytes},
         tokens_available=pool_tokens(room, held, load, 1),
+        slack_bytes=held.cache_bytes if grows else 0,
     )
 
 

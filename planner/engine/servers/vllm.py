@@ -1,6 +1,6 @@
 """vLLM: a share of the GPU, less weights, what it cannot see, and the profiled activations, is the cache.
 
-    cache = utilization x total - weights - non-torch - max(forward, sampler) [- graphs, from 0.21 on]
+    cache = utilization x total - weights - non-torch - profiled activations [- graphs, from 0.21 on]
 
 Start fails when nothing is left for the cache, or when one request of full length does not fit in it.
 Rules: vllm/v1/worker/gpu_worker.py, vllm/v1/core/kv_cache_utils.py; 37 of 42 logs agree within 0.03 GiB.
@@ -8,11 +8,14 @@ Rules: vllm/v1/worker/gpu_worker.py, vllm/v1/core/kv_cache_utils.py; 37 of 42 lo
 
 from typing import Any
 
+from planner.engine.kv_cache import every_token, is_causal, total_bytes
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
-from planner.engine.servers.torch_engine import engine_cache, engine_weights, forward_term
-from planner.engine.servers.versions import VersionBand, vllm_band
-from planner.engine.servers.workload import RUNNING, ServingWorkload, vocabulary
+from planner.engine.servers.torch_engine import draft_term, engine_cache, engine_weights, padding_term
+from planner.engine.servers.versions import VersionBand, vllm_band, vllm_rules
+from planner.engine.servers.vllm_pages import Pages, alike_pages, shared_pages
+from planner.engine.servers.vllm_profile import profile_terms, unprofiled_bytes
+from planner.engine.servers.workload import RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overheads
 from planner.units import GIB, MIB
@@ -28,18 +31,22 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     band = vllm_band(load.version)
     block = load.block_size or DEFAULT_BLOCK
     tokens, sequences = step_limits(load, chosen, band)
-    weights = engine_weights(load)
-    forward = forward_term(load, tokens, ("prefill",))
-    activation = (forward, *sampler_terms(load, band, sequences))
-    window_step = tokens if band.generation == "V1" else 0
-    cache = engine_cache(load, lambda window, held: smaller(window - 1 + window_step, held), block, SOURCE)
+    rules = vllm_rules()
+    weights = (
+        *engine_weights(load),
+        *padding_term(load, rules.mxfp4_hidden_multiple),
+        *draft_term(load, rules.draft_layer_models),
+    )
+    activation = profile_terms(load, tokens, sequences, band, chosen, overheads)
+    pages = shared_pages(load, band, block, tokens)
+    cache = _cache(load, band, block, tokens, pages)
     held = Holdings(weights, cache, activation, _overhead(load, chosen, overheads, band))
     counted_graphs = held.graph_bytes if band.graphs_in_budget else 0
     fixed_bytes = held.weights_bytes + held.activation_bytes + held.non_torch_bytes + counted_graphs
     total = chosen.capacities.usable_bytes
     budget_bytes = None if total is None else int((load.utilization or DEFAULT_UTILIZATION) * total)
     pool_bytes = _pool_bytes(load, budget_bytes, fixed_bytes)
-    available = pool_tokens(pool_bytes, held, load, block)
+    available = pool_tokens(pool_bytes, held, load, block, pages)
     runs = starts(pool_bytes, available, held, load)
     return ServerPlan(
         held,
@@ -47,8 +54,9 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
         capacity_bytes=budget_bytes,
         budget=held.budget(total, budget_bytes, pool_bytes),
         tokens_available=available,
+        slack_bytes=unprofiled_bytes(load, sequences),
         refused=not runs if single(runs) else ~runs,
-        refusal=None if not single(runs) or runs else _refusal(load, pool_bytes, available),
+        refusal=None if not single(runs) or runs else _refusal(load, pool_bytes, held, available),
     )
 
 
@@ -56,7 +64,7 @@ def step_limits(load: ServingWorkload, chosen: ChosenGpu, band: VersionBand) -> 
     """Tokens and sequences of the largest step, which is what start-up profiles.
 
     V0 without chunked prefill takes a whole prompt in one step. V1 (arg_utils.py): 8192 tokens and 1024 sequences on
-    GPUs of 70 GiB and more except A100, else 2048 and 256.
+    GPUs of 70 GiB and more except A100, else 2048 and 256. Models that look both ways take whole inputs in a step.
     """
     total = chosen.capacities.usable_bytes or 0
     is_a100 = chosen.gpu is not None and "A100" in chosen.gpu.name
@@ -66,34 +74,45 @@ def step_limits(load: ServingWorkload, chosen: ChosenGpu, band: VersionBand) -> 
         return load.batched_tokens, sequences
     if band.generation == "V0":
         return (512 if load.chunked_prefill else larger(load.context_tokens, 2048)), sequences
-    return (8192 if large else 2048), sequences
+    tokens: Number = 8192 if large else 2048
+    return (tokens if is_causal(load.spec) else larger(load.context_tokens, tokens)), sequences
 
 
-def sampler_terms(load: ServingWorkload, band: VersionBand, sequences: int) -> tuple[Term, ...]:
-    """Profiled memory of sampling: not divided by tensor parallelism, because logits are gathered first.
-
-    V0 with chunked prefill did not profile it.
-    """
-    if not vocabulary(load.spec) or (band.generation == "V0" and load.chunked_prefill):
-        return ()
-    factors = (
-        Factor("sequences per step", sequences), Factor("vocabulary", vocabulary(load.spec)),
-        Factor("bytes", band.sampler_bytes),
-    )  # fmt: skip
-    return (Term("logits", "sampler", factors, ("sampling", "decode"), band.source),)
+def _cache(load: ServingWorkload, band: VersionBand, block: int, step: Number, pages: Pages | None) -> tuple[Term, ...]:
+    """Cache of all sequences: in shared pages, or layer by layer; older versions kept all tokens for windows, too."""
+    if pages is not None:
+        return pages.terms(load.sequences, load.context_tokens)
+    if band.window_groups and alike_pages(load, band):
+        return engine_cache(load, lambda window, held: smaller(window - 1 + step, held), block, SOURCE)
+    return engine_cache(load, every_token, block, SOURCE)
 
 
 def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, band: VersionBand) -> tuple[Term, ...]:
-    mib = band.non_torch_parallel_mib if load.tensor_parallel > 1 else band.non_torch_mib
-    terms = [Term("overhead", "non-torch memory", (Factor("bytes", int(mib * MIB)),), ("load", *RUNNING), band.source)]
+    context = overheads.context_overhead(chosen.gpu)
+    links = overheads.nccl_overhead(chosen.gpu, load.gpus, training=False)
+    alone_mib, linked_mib = band.non_torch_mib, band.non_torch_parallel_mib
+    if alone_mib is None or linked_mib is None:
+        unseen, source = context.bytes + links.bytes, f"{band.source}. {context.source}"
+    elif load.tensor_parallel > 1 and not _has_link_workspaces(chosen):
+        unseen, source = int(alone_mib * MIB) + links.bytes, f"{band.source}. {links.source}"
+    else:
+        unseen, source = int((linked_mib if load.tensor_parallel > 1 else alone_mib) * MIB), band.source
+    terms = [Term("overhead", "non-torch memory", (Factor("bytes", unseen),), ("load", *RUNNING), source)]
     if band.generation == "V1":
-        context = overheads.context_overhead(chosen.gpu)
-        source = f"vllm/v1/worker/gpu_worker.py: exists before the first snapshot, outside the share. {context.source}"
-        terms.append(Term("overhead", UNCOUNTED, (Factor("bytes", context.bytes),), ("load", *RUNNING), source))
+        before = f"vllm/v1/worker/gpu_worker.py: exists before the first snapshot, outside the share. {context.source}"
+        terms.append(Term("overhead", UNCOUNTED, (Factor("bytes", context.bytes),), ("load", *RUNNING), before))
     if load.cuda_graphs:
         graphs = overheads.cuda_graphs_overhead(chosen.gpu)
         terms.append(Term("overhead", GRAPHS, (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))
     return tuple(terms)
+
+
+def _has_link_workspaces(chosen: ChosenGpu) -> bool:
+    """Whether symmetric-memory and fused all-reduce workspaces exist: compute capability 9.0 and 10.0 only.
+
+    vllm/distributed/device_communicators/symm_mem.py lists these two; other cards hold NCCL's buffers alone.
+    """
+    return chosen.gpu is None or chosen.gpu.compute_capability in ("9.0", "10.0", "10.3")
 
 
 def _pool_bytes(load: ServingWorkload, budget_bytes: int | None, fixed_bytes: Any) -> Any:
@@ -105,10 +124,17 @@ def _pool_bytes(load: ServingWorkload, budget_bytes: int | None, fixed_bytes: An
     return None if budget_bytes is None else budget_bytes - fixed_bytes
 
 
-def _refusal(load: ServingWorkload, pool_bytes: int, available: int) -> str:
+def _refusal(load: ServingWorkload, pool_bytes: int, held: Holdings, available: int) -> str:
+    """The words of vllm/v1/core/kv_cache_utils.py check_enough_kv_cache_memory, with what would help."""
     if pool_bytes <= 0:
-        return "vLLM would not start: no memory is left for cache blocks. Raise the GPU share or add GPUs."
+        return (
+            "No available memory for the cache blocks: vLLM would not start. "
+            "Raise gpu_memory_utilization, lower max_num_seqs or max_num_batched_tokens, or add GPUs."
+        )
+    needed = total_bytes(held.cache) / load.sequences / GIB
     return (
-        f"vLLM would not start: one request of {load.context_tokens} tokens is longer than the cache, "
-        f"which holds {available}. Shorten the context or add GPUs."
+        f"To serve at least one request with the model's max seq len ({load.context_tokens}), {needed:.2f} GiB KV "
+        f"cache is needed, which is larger than the available KV cache memory ({pool_bytes / GIB:.2f} GiB): vLLM would "
+        f"not start. Its cache holds {available} tokens; shorten max_model_len, raise gpu_memory_utilization or add "
+        "GPUs."
     )

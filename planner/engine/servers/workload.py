@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.engine.kv_cache import with_expanded_latents
 from planner.engine.rounding import ceil_div
+from planner.engine.servers.versions import vllm_band
 from planner.engine.term import Number
 from planner.model.spec import DenseFeedForward, MixtureOfExperts, ModelSpec
 from planner.scenario.serving import Serving
@@ -35,6 +37,16 @@ class ServingWorkload:
     micro_batch: int | None = None
     flash_attention: bool = True
     full_window: bool = False
+    prefix_caching: bool | None = None
+    speculative_tokens: int = 0
+    state_slots: int | None = None
+    expands_latent: bool = False
+    """The engine caches expanded keys and values instead of the latent."""
+
+    @property
+    def cached_spec(self) -> ModelSpec:
+        """The model as the engine caches it."""
+        return with_expanded_latents(self.spec) if self.expands_latent else self.spec
 
     @property
     def gpus(self) -> int:
@@ -68,14 +80,23 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         micro_batch=phase.ubatch_size,
         flash_attention=phase.flash_attention is not False,
         full_window=phase.swa_full,
+        prefix_caching=phase.prefix_caching,
+        speculative_tokens=phase.speculative_tokens,
+        state_slots=phase.state_cache_slots,
+        expands_latent=phase.engine == "vllm" and not vllm_band(phase.engine_version).latent,
     )
 
 
-LOADED = ("load", "prefill", "sampling", "decode")
+LOADED = ("load", "encoding", "prefill", "sampling", "decode")
 """Instants at which weights are alive."""
-RUNNING = ("prefill", "sampling", "decode")
+RUNNING = ("encoding", "prefill", "sampling", "decode")
 """Instants at which requests are processed."""
-MOMENTS: Mapping[str, tuple[str, ...]] = {"load": ("load",), "prefill": ("prefill", "sampling"), "decode": ("decode",)}
+MOMENTS: Mapping[str, tuple[str, ...]] = {
+    "load": ("load",),
+    "prefill": ("encoding", "prefill", "sampling"),
+    "decode": ("decode",),
+}
+"""Instants by moment; `encoding` is the pass of a vision tower before the model's own."""
 
 
 def feed_forward_width(spec: ModelSpec) -> int:
