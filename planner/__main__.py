@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from planner.cli.main import run
+from planner.cli.run import run
 
 
 def open_window(file: Path | None, exit_after_first_paint: bool) -> int:

@@ -3,32 +3,31 @@
 import os
 import socket
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from planner.errors import PlannerError
 
+FIRST_PAINT_OPTION = "--exit-after-first-paint"
 NO_SCREEN = (
     "there is no screen to open the window on. The commands work without one: try `vram-planner estimate FILE`, "
     "or `vram-planner --help`."
 )
 
+WindowOpener = Callable[[Path | None, bool], int]
+"""Opens the window with a file, and closes it once it is painted where the second argument says so."""
 
-def command(
-    context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(help="A plan (*.vramplan) or a model's config.json to open.")] = None,
-    exit_after_first_paint: Annotated[
-        bool, typer.Option("--exit-after-first-paint", help="Leave once the window is painted.")
-    ] = False,
-) -> None:
-    """Open the window."""
-    if file is not None and not file.exists():
-        raise PlannerError(f"there is no command and no file named {str(file)!r}. `vram-planner --help` lists both.")
+
+def start(arguments: Sequence[str], open_window: WindowOpener) -> int:
+    """Open the window with the file among the arguments, if there is one; returns its exit status."""
+    files = [Path(text) for text in arguments if not text.startswith("-")]
+    if len(files) > 1:
+        raise PlannerError(f"the window opens one file at a time, and {len(files)} are named.")
+    if files and not files[0].exists():
+        raise PlannerError(f"there is no command and no file named '{files[0]}'. `vram-planner --help` lists both.")
     if not has_screen():
         raise PlannerError(NO_SCREEN)
-    raise typer.Exit(context.obj(file, exit_after_first_paint))
+    return open_window(files[0] if files else None, FIRST_PAINT_OPTION in arguments)
 
 
 def has_screen() -> bool:

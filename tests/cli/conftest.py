@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.main import run
+from planner.cli.run import run
 
 DATA = Path(__file__).parent / "data"
 

@@ -7,7 +7,7 @@ import pytest
 
 from planner import __version__
 from planner.cli import failures, window
-from planner.cli.main import run
+from planner.cli.run import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -121,7 +121,7 @@ def test_a_reader_that_goes_away_causes_no_traceback():
 
 def test_listing_gpus_imports_neither_qt_nor_numpy():
     code = (
-        "import sys; from planner.cli.main import run; run(['gpus', 'h100'], None);"
+        "import sys; from planner.cli.run import run; run(['gpus', 'h100'], None);"
         "print([name for name in ('PySide6', 'pyqtgraph', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
@@ -130,7 +130,7 @@ def test_listing_gpus_imports_neither_qt_nor_numpy():
 
 def test_estimating_imports_no_qt(plan_file: Path):
     code = (
-        f"import sys; from planner.cli.main import run; run(['estimate', {str(plan_file)!r}], None);"
+        f"import sys; from planner.cli.run import run; run(['estimate', {str(plan_file)!r}], None);"
         "print([name for name in ('PySide6', 'pyqtgraph') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
