@@ -81,12 +81,18 @@ def read(config: Config, task: str | None) -> ModelSpec:
 
 
 def _both(config: Config) -> tuple[Stack, ...]:
-    vision, text = vision_tower(config.part("vision_config")), text_tower(config.part("text_config"))
+    vision, text = vision_tower(_half(config, "vision_config")), text_tower(_half(config, "text_config"))
     if config.model_type == "siglip":
         return _with_after(vision, (Tensor("logit_scale", (1,)), Tensor("logit_bias", (1,)))), text
     # The text projection is the last module and has no bias: 4-bit loaders keep it, unlike the visual one.
     visual = (*_projection(config, vision, kept=False), Tensor("logit_scale", ()))
     return _with_after(vision, visual), _with_after(text, _projection(config, text, kept=True))
+
+
+def _half(config: Config, key: str) -> Config:
+    """A half's configuration; files that were made early state it as `text_config_dict` or `vision_config_dict`."""
+    early = config.raw(f"{key}_dict")
+    return config.with_values(**{key: early}).part(key) if isinstance(early, dict) and early else config.part(key)
 
 
 def _projection(config: Config, stack: Stack, kept: bool) -> tuple[Part, ...]:

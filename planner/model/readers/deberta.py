@@ -33,13 +33,21 @@ def read(config: Config, task: str | None) -> ModelSpec:
 def _layers(config: Config, hidden: int) -> LayerGroup:
     extra: list[Part] = []
     if config.flag("relative_attention") and not config.flag("share_att_key"):
-        looks = config.texts("pos_att_type") or ()
+        looks = _position_attention(config)
         if "c2p" in looks:
             extra.append(dense("pos_key_proj", hidden))
         if "p2c" in looks:
             extra.append(dense("pos_query_proj", hidden))
     group = encoder_layer(config, ("query_proj", "key_proj", "value_proj", "dense"))
     return replace(group, extra=tuple(extra))
+
+
+def _position_attention(config: Config) -> tuple[str, ...]:
+    """A list, or in early files one text such as `p2c|c2p`."""
+    stated = config.raw("pos_att_type")
+    if isinstance(stated, str):
+        return tuple(part.strip() for part in stated.lower().split("|"))
+    return config.texts("pos_att_type") or ()
 
 
 def _embedding_parts(config: Config, width: int, hidden: int) -> list[Part]:

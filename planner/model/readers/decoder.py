@@ -63,6 +63,7 @@ class Traits:
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     rotary: bool = True
     rotary_pairs: Literal["halves", "neighbours"] = "halves"
+    rotary_upcast: Literal["none", "tables", "all"] = "none"
     dropout: str = "attention_dropout"
     hidden_dropout: str | None = None
     """Key of the dropout after attention and feed-forward, for classes that have one."""
@@ -103,6 +104,7 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         fused=traits.fused_qkv,
         rotary_share=rotary_share(config) if traits.rotary else 0.0,
         rotary_pairs=traits.rotary_pairs,
+        rotary_upcast=traits.rotary_upcast,
         softcap=traits.softcap and config.raw("attn_logit_softcapping") is not None,
         linear=traits.linear,
         names=traits.attention_names,

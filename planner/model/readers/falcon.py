@@ -29,6 +29,8 @@ _TRAITS = Traits(
 
 def read(config: Config, task: str | None) -> ModelSpec:
     """A Falcon decoder. The new architecture repeats its KV heads before it caches them, as `_split_heads` shows."""
+    if config.states("n_embed"):
+        config = config.with_values(hidden_size=config.size("n_embed"))
     new, parallel = config.flag("new_decoder_architecture"), config.flag("parallel_attn")
     norms = 2
     if parallel and config.size("num_ln_in_parallel_attn", 2 if new else 1) != 2:

@@ -3,7 +3,7 @@
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, decoder_model
 from planner.model.readers.layers import every, windows
-from planner.model.spec import ModelSpec
+from planner.model.spec import ModelSpec, Norm
 
 MODEL_TYPES = ("gemma", "gemma2", "gemma3_text")
 
@@ -18,17 +18,24 @@ def _five_to_one(config: Config, layers: int) -> list[int | None]:
     return windows(config, layers, every(config.size("sliding_window_pattern", 6), layers))
 
 
+_NORM = Norm(code="one-plus-weight")
+
 TRAITS = {
-    "gemma": Traits(qkv_bias="attention_bias", output_bias="attention_bias"),
+    "gemma": Traits(norm=_NORM, qkv_bias="attention_bias", output_bias="attention_bias", scaled_embedding=True),
     "gemma2": Traits(
+        norm=_NORM,
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         norms=4,
         arrangement="sandwich",
         activation="hidden_activation",
         windows=_alternating,
+        scaled_embedding=True,
+        softcap=True,
     ),
     "gemma3_text": Traits(
+        norm=_NORM,
+        qk_norm_kind=_NORM,
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         norms=4,
@@ -36,6 +43,8 @@ TRAITS = {
         qk_norm=True,
         activation="hidden_activation",
         windows=_five_to_one,
+        scaled_embedding=True,
+        softcap=True,
     ),
 }
 

@@ -33,11 +33,18 @@ def _three_to_one(config: Config, layers: int) -> list[int | None]:
 
 
 def _smollm3(config: Config, layers: int) -> list[int | None]:
-    return windows(config, layers) if config.flag("use_sliding_window") else [None] * layers
+    """SmolLM 3: windows, if asked, in the layers without rotary positions, which is every fourth one."""
+    if not config.flag("use_sliding_window"):
+        return [None] * layers
+    period = config.size("no_rope_layer_interval", 4)
+    rotated = config.sizes("no_rope_layers", layers) if config.raw("no_rope_layers") else None
+    slides = [not flag for flag in rotated] if rotated else [not flag for flag in every(period, layers)]
+    return windows(config, layers, slides)
 
 
-_LAYER_NORM_NO_BIAS = Norm("layernorm")
-_NO_WEIGHT = Norm("layernorm", weight=False)
+_NO_WEIGHT = Norm("layernorm", weight=False, code="kernel-in-fp32")
+_CENTRED = Norm("layernorm", code="centred-in-fp32")
+_WEIGHT_IN_FP32 = Norm(code="weight-in-fp32")
 
 TRAITS: dict[str, Traits] = {
     "llama": Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias"),
@@ -46,11 +53,21 @@ TRAITS: dict[str, Traits] = {
     "ministral3": Traits(windows=_all_sliding),
     "qwen2": Traits(qkv_bias=True, windows=_last_sliding),
     "qwen3": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, windows=_last_sliding),
-    "olmo": Traits(norm=_NO_WEIGHT, qkv_bias="attention_bias", output_bias="attention_bias"),
+    "olmo": Traits(norm=_NO_WEIGHT, qkv_bias="attention_bias", output_bias="attention_bias", rotary_upcast="tables"),
     "olmo2": Traits(
-        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, qk_norm_scope="all", arrangement="post"
+        norm=_WEIGHT_IN_FP32,
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm=True,
+        qk_norm_kind=_WEIGHT_IN_FP32,
+        qk_norm_scope="all",
+        arrangement="post",
+        rotary_upcast="tables",
     ),
     "olmo3": Traits(
+        norm=_WEIGHT_IN_FP32,
+        qk_norm_kind=_WEIGHT_IN_FP32,
+        rotary_upcast="tables",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         qk_norm=True,
@@ -61,11 +78,18 @@ TRAITS: dict[str, Traits] = {
     "exaone4": Traits(qk_norm=True, arrangement="post", windows=_three_to_one),
     "smollm3": Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias", windows=_smollm3),
     "seed_oss": Traits(qkv_bias="attention_bias", output_bias="attention_out_bias", mlp_bias="mlp_bias"),
-    "granite": Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias"),
+    "granite": Traits(
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        mlp_bias="mlp_bias",
+        scaled_embedding=True,
+        scaled_residual=True,
+        scaled_logits=True,
+    ),
     "arcee": Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
     "hunyuan_v1_dense": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
     "ernie4_5": Traits(qkv_bias="use_bias", output_bias="use_bias", mlp_bias="use_bias"),
-    "helium": Traits(qkv_bias="attention_bias", mlp_bias="mlp_bias"),
+    "helium": Traits(norm=_WEIGHT_IN_FP32, qkv_bias="attention_bias", mlp_bias="mlp_bias", rotary_pairs="neighbours"),
     "nemotron": Traits(
         norm=LAYER_NORM,
         qkv_bias="attention_bias",
@@ -81,6 +105,8 @@ TRAITS: dict[str, Traits] = {
         gated=False,
         mlp_names=("", "c_fc", "c_proj"),
         windows=_all_sliding,
+        hidden_dropout="residual_dropout",
+        embedding_dropout="embedding_dropout",
     ),
     "phi3": Traits(
         fused_qkv=True,
@@ -88,9 +114,16 @@ TRAITS: dict[str, Traits] = {
         attention_names=("qkv_proj", "", "", "o_proj"),
         mlp_names=("", "gate_up_proj", "down_proj"),
         windows=_all_sliding,
+        hidden_dropout="resid_pdrop",
     ),
-    "glm": Traits(qkv_bias="attention_bias", fused_mlp=True, mlp_names=("", "gate_up_proj", "down_proj")),
+    "glm": Traits(
+        qkv_bias="attention_bias",
+        fused_mlp=True,
+        mlp_names=("", "gate_up_proj", "down_proj"),
+        rotary_pairs="neighbours",
+    ),
     "glm4": Traits(
+        rotary_pairs="neighbours",
         qkv_bias="attention_bias",
         fused_mlp=True,
         mlp_names=("", "gate_up_proj", "down_proj"),
@@ -98,22 +131,28 @@ TRAITS: dict[str, Traits] = {
         arrangement="sandwich",
     ),
     "cohere": Traits(
-        norm=_LAYER_NORM_NO_BIAS,
+        norm=_CENTRED,
         norms=1,
         arrangement="parallel",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         qk_norm="use_qk_norm",
-        qk_norm_kind=_LAYER_NORM_NO_BIAS,
+        qk_norm_kind=_CENTRED,
         qk_norm_scope="all",
+        rotary_pairs="neighbours",
+        rotary_upcast="all",
+        scaled_logits=True,
     ),
     "cohere2": Traits(
-        norm=_LAYER_NORM_NO_BIAS,
+        norm=_CENTRED,
         norms=1,
         arrangement="parallel",
         qkv_bias="attention_bias",
         output_bias="attention_bias",
         windows=_three_to_one,
+        rotary_pairs="neighbours",
+        rotary_upcast="all",
+        scaled_logits=True,
     ),
 }
 

@@ -22,6 +22,8 @@ TRAITS = {
         head_bias=True,
         attention_names=("q_proj", "k_proj", "v_proj", "dense"),
         mlp_names=("", "fc1", "fc2"),
+        hidden_dropout="resid_pdrop",
+        embedding_dropout="embd_pdrop",
     ),
     "stablelm": Traits(
         norm=LAYER_NORM,
@@ -29,6 +31,7 @@ TRAITS = {
         qk_norm="qk_layernorm",
         qk_norm_kind=Norm("layernorm"),
         qk_norm_scope="each",
+        hidden_dropout="hidden_dropout",
     ),
     "persimmon": Traits(
         norm=LAYER_NORM,

@@ -11,9 +11,12 @@ Shard = Literal["column", "row", "vocab", "replicated"]
 """What tensor parallelism divides: the outputs, the inputs, the rows of a vocabulary, or nothing."""
 
 
-NormCode = Literal["kernel", "weight-after-cast", "weight-in-fp32", "one-plus-weight", "centred-in-fp32"]
-"""How the model's class computes a norm: one PyTorch kernel; or in Python, in fp32, and then weighted after the cast
-back (Llama), before it (OLMo 2), before it by one plus the weight (Gemma), or centred first (Cohere)."""
+NormCode = Literal[
+    "kernel", "kernel-in-fp32", "weight-after-cast", "weight-in-fp32", "one-plus-weight", "centred-in-fp32"
+]
+"""How the model's class computes a norm: one PyTorch kernel, in the layer's dtype or in fp32 (OLMo); or in Python, in
+fp32, and then weighted after the cast back (Llama), before it (OLMo 2), before it by one plus the weight (Gemma), or
+centred first (Cohere)."""
 
 
 @dataclass(frozen=True, slots=True)
