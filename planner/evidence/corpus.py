@@ -55,8 +55,8 @@ class Corpus(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    format: Literal["vram-planner/corpus"] = CORPUS_FORMAT
-    version: Literal[1] = CORPUS_VERSION
+    format: Literal["vram-planner/corpus"] = "vram-planner/corpus"
+    version: Literal[1] = 1
     name: str
     cases: tuple[Case | Unreadable, ...]
 

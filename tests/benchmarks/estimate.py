@@ -8,10 +8,9 @@ import itertools
 import json
 from pathlib import Path
 
+from harness import Ratio, compare
 from planner.catalog import load_catalog
 from planner.engine.estimate import estimate
-
-from harness import Ratio, compare
 from planner.scenario import Scenario, load_scenario
 
 DATA = Path(__file__).resolve().parent.parent / "cli" / "data"
