@@ -86,13 +86,15 @@ def weight_terms(
     vocab_multiple: int = 1,
     experts_as_linear: bool = False,
     kept_bytes: int | None = None,
+    every_linear: bool = False,
 ) -> tuple[Term, ...]:
     """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
 
     16 and 32-bit formats are exact, and so are bitsandbytes' 4-bit ones: two weights per byte, a float32 scale per
     block of 64, or with double quantization an 8-bit one, a float32 per 256 of these and their mean. A stage of a
     pipeline holds its layers and, first or last, the token table or the head. `experts_as_linear`: experts are linear
-    layers, as in transformers 4. `kept_bytes` replaces the format's own width of what it does not convert.
+    layers, as in transformers 4. `kept_bytes` replaces the format's own width of what it does not convert;
+    `every_linear`: the head and linear layers of any class are converted too (Lightning's `BitsandbytesPrecision`).
     """
     chosen = weight_format(name)
     if isinstance(chosen, GgufMix):
@@ -100,7 +102,8 @@ def weight_terms(
     converted: list[Copies] = []
     kept: list[Copies] = []
     for weight, copies in stage_weights(spec, pipeline):
-        target = converted if _converts(chosen, spec, weight, experts_as_linear) else kept
+        linear = every_linear and weight.kind in ("linear", "conv1d") and not chosen.converts_nothing
+        target = converted if linear or _converts(chosen, spec, weight, experts_as_linear) else kept
         target.append((weight, copies))
 
     def elements(weight: Weight) -> int:

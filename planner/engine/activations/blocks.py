@@ -119,7 +119,7 @@ def make_linear(
 def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
     """`nn.Linear`, or peft's LoRA layer around it."""
     with t.module(layer.role):
-        multiply = _dequantized if layer.quantized else _plain
+        multiply = _dequantized if layer.quantized else product
         result = multiply(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
         if layer.adapter is None:
             return result
@@ -133,9 +133,9 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
                 found = decomposed(t, (a, b), lengths, cast, result, layer.inputs, layer.outputs, dropout=dropout)
                 return ops.to(t, found, dtype, "output in the model's dtype")
             dropped = ops.dropout(t, cast) if layer.adapter_dropout else cast
-            low = _plain(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")
+            low = product(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")
             del dropped
-            high = _plain(t, b, None, low, ("rank",), layer.outputs, "lora_B output")
+            high = product(t, b, None, low, ("rank",), layer.outputs, "lora_B output")
             del low
             scaled = ops.elementwise(t, high, "scaled adapter output")
             del high
@@ -144,7 +144,7 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
             return ops.to(t, result, dtype, "output in the model's dtype")
 
 
-def _plain(
+def product(
     t: Tape, weight: Tensor, bias: Tensor | None, x: Tensor, inputs: Dims, outputs: Dims, label: str = "output"
 ) -> Tensor:
     """`F.linear`: casts under autocast, then a matrix product over flattened tokens."""
@@ -158,10 +158,10 @@ def _plain(
     if t.techniques.fp8 != "none" and bias is None and t.module_path()[-1:] not in (("lm_head",), ("lora",)):
         return ops.view(t, float8_product(t, flat, transposed, (*tokens, *outputs), label))
     if bias is None:
-        product = ops.matmul(t, flat, transposed, (*tokens, *outputs), label)
+        made = ops.matmul(t, flat, transposed, (*tokens, *outputs), label)
     else:
-        product = ops.addmm(t, bias, flat, transposed, (*tokens, *outputs), label)
-    return ops.view(t, product)
+        made = ops.addmm(t, bias, flat, transposed, (*tokens, *outputs), label)
+    return ops.view(t, made)
 
 
 def _dequantized(

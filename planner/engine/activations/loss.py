@@ -132,7 +132,7 @@ def chunked_loss(t: Tape, head: Linear, hidden_states: Tensor, *, upcast: bool =
     """
     with t.module("loss", CHUNKED):
         if t.techniques.keeps_logits:
-            return _over_chunks(t, linear(t, head, hidden_states), upcast=upcast)
+            return over_chunks(t, linear(t, head, hidden_states), upcast=upcast)
         weight, dtype = head.weight, t.autocast or hidden_states.dtype
         chunk = [t.new(("loss chunk", "vocabulary"), dtype, "logits of one chunk")]
         if upcast:
@@ -165,7 +165,8 @@ def _chunks_of_head(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -
     return [whole if needs[0] else None, own]
 
 
-def _over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
+def over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
+    """Chunk after chunk of logits that are all there already."""
     dtype = "fp32" if upcast else logits.dtype
     copy = t.new(("loss chunk", "vocabulary"), "fp32", "fp32 logits of one chunk") if upcast else None
     logarithms = t.new(logits.dims, dtype, "log-softmax of all chunks")
@@ -186,8 +187,13 @@ def _over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
     return loss
 
 
-def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, *, softcap: bool = False) -> Tensor:
-    """The output projection, over all positions or the last one only; `softcap`: capped by a tanh, as in Gemma 2."""
+def head_logits(
+    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, *, softcap: bool = False, scaled: bool = False
+) -> Tensor:
+    """The output projection, over all positions or the last one only.
+
+    `softcap`: capped by a tanh, as in Gemma 2; `scaled`: multiplied or divided by a constant, as in Cohere and Granite.
+    """
     if recipe.logits == "last":
         hidden_states = ops.view(t, hidden_states, "batch", 1, hidden_states.dims[-1])
     logits = linear(t, head, hidden_states)
@@ -195,18 +201,27 @@ def head_logits(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, *,
         logits = ops.elementwise(t, logits, "logits over the cap")
         logits = saves_output(t, logits, "tanh")
         logits = ops.elementwise(t, logits, "capped logits")
+    if scaled:
+        logits = ops.elementwise(t, logits, "scaled logits")
     return logits
 
 
 def causal_loss(
-    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor, *, softcap: bool = False
+    t: Tape,
+    recipe: Recipe,
+    head: Linear,
+    hidden_states: Tensor,
+    labels: Tensor,
+    *,
+    softcap: bool = False,
+    scaled: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Head and loss of a language model; the logits too, where they are all made."""
     if recipe.loss == "fused_linear":
         return fused_linear_loss(t, head, hidden_states), None
     if recipe.loss == "chunked":
         return chunked_loss(t, head, hidden_states, upcast=recipe.loss_upcast), None
-    logits = head_logits(t, recipe, head, hidden_states, softcap=softcap)
+    logits = head_logits(t, recipe, head, hidden_states, softcap=softcap, scaled=scaled)
     if recipe.techniques.compiled_loss and recipe.loss == "full_logits":
         return compiled_cross_entropy(t, logits), logits
     if recipe.loss == "fused_cross_entropy":

@@ -16,10 +16,12 @@ from planner.engine.activations.models import (
     falcon,
     gpt2,
     gpt_neox,
+    litgpt,
     llama,
     mamba2,
     moe,
     opt,
+    relatives,
     vit,
 )
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
@@ -44,8 +46,12 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     opt.find,
     falcon.find,
     bloom.find,
+    relatives.find,
 )
 """Each looks at a model's structure and answers if it is its own."""
+
+PROFILES: Mapping[str, tuple[Callable[[ModelSpec, Setting], Found | None], ...]] = {"litgpt": (litgpt.find,)}
+"""Other software than Hugging Face's, whose own model classes come first."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
 ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
@@ -110,6 +116,7 @@ def lower(
     shards: int = 1,
     techniques: Techniques = PLAIN,
     trained_layers: int | None = None,
+    profile: str = "hf-transformers",
 ) -> Lowered:
     """The recipe and the symbols of one step of `spec` in the Hugging Face transformers implementation."""
     weight_dtype, autocast = PRECISIONS[precision]
@@ -129,6 +136,8 @@ def lower(
         sequence_parallel=loads.sequence_parallel,
         single_sequence=int(np.max(loads.batch)) == 1,
         experts=experts,
+        profile=profile,
+        adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
     )
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
     if techniques.virtual_tokens == "prefix" and not isinstance(found.body, llama.DecoderBody):
@@ -192,7 +201,7 @@ def _find_split(
 @lru_cache(maxsize=512)
 def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     """The family whose structure the model has, or the nearest one and in which respects it is not."""
-    for find in FAMILIES:
+    for find in (*PROFILES.get(setting.profile, ()), *FAMILIES):
         found = find(spec, setting)
         if found is not None:
             return found, ()

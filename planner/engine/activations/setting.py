@@ -47,6 +47,10 @@ class Setting:
     tensor_parallel: int
     sequence_parallel: bool = False
     """Norms and residual sums are divided along the sequence."""
+    profile: str = "hf-transformers"
+    """Whose code runs the model."""
+    adapted: frozenset[str] = frozenset()
+    """Roles of the linear layers that have adapters."""
     single_sequence: bool = False
     """The batch is one sequence."""
     experts: str = "grouped_mm"

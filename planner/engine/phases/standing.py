@@ -45,6 +45,7 @@ class StateChoices:
     trained_layers: int
     virtual_tokens: int
     updates_in_backward: bool
+    profile: str
 
     @classmethod
     def of(cls, phase: TrainingStep) -> "StateChoices":
@@ -63,6 +64,7 @@ class StateChoices:
             trained_layers(phase) or 0,
             virtual_tokens(phase),
             updates_in_backward(phase),
+            phase.activation_profile,
         )
 
     @property
@@ -132,6 +134,7 @@ def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
         expert_parallel=choices.parallelism.expert,
         experts_as_linear=choices.experts_are_linear,
         kept_bytes=_kept_bytes(choices),
+        every_linear=choices.profile == "litgpt",
     )
 
 

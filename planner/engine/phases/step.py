@@ -95,6 +95,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         shards=Shards.of(parallelism).weights,
         techniques=techniques(phase),
         trained_layers=trained_layers(phase),
+        profile=phase.activation_profile,
     )
 
 
