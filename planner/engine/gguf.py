@@ -5,7 +5,7 @@ Rules: llama.cpp src/llama-quant.cpp (llama_tensor_get_type, tensor_type_fallbac
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import ceil
 from typing import Any
@@ -121,7 +121,11 @@ def tensor_bytes(shape: tuple[int, ...], block_type: str) -> int:
 
 @lru_cache(maxsize=256)
 def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
-    """Sizes of the tensors of `spec` quantized to `mix`; vectors and routers stay float32."""
+    """Sizes of the tensors of `spec` quantized to `mix`; vectors and routers stay float32.
+
+    A vision tower is a file of its own (mmproj), which is left out here.
+    """
+    spec = without_towers(spec)
     tied = spec.head is not None and spec.head.tied
     per_layer = [0] * spec.layers
     ends = {"embedding": 0, "output": 0}
@@ -134,6 +138,12 @@ def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
         else:
             ends["output"] += count * tensor_bytes(weight.shape, "f32" if len(weight.shape) == 1 else mix.output)
     return GgufSizes(ends["embedding"], tuple(per_layer), ends["output"], tied)
+
+
+def without_towers(spec: ModelSpec) -> ModelSpec:
+    """The model without stacks that read images for it."""
+    kept = (spec.stacks[0], *(stack for stack in spec.stacks[1:] if stack.image is None))
+    return replace(spec, stacks=kept)
 
 
 def _layer_tensor_bytes(spec: ModelSpec, mix: GgufMix, weight: Weight, layer: int) -> int:

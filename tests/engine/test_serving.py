@@ -8,10 +8,21 @@ import pytest
 
 from planner.engine.phases.serving import plan_serving
 from planner.engine.servers import MOMENTS, plan_server, serving_workload
+from planner.engine.servers.sglang import automatic_fraction
 from planner.engine.servers.versions import vllm_band
 from planner.errors import PlannerError
 from planner.hardware import load_hardware
-from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Norm, Stack
+from planner.model.spec import (
+    Attention,
+    DenseFeedForward,
+    Embedding,
+    GatedDeltaNet,
+    Head,
+    LayerGroup,
+    ModelSpec,
+    Norm,
+    Stack,
+)
 from planner.scenario.serving import Serving
 from planner.units import GIB, MIB
 
@@ -126,7 +137,26 @@ def test_a_stated_number_of_tokens_is_the_cache():
 def test_sglang_refuses_when_weights_exceed_the_static_fraction():
     # InferenceX#2128: a fraction below weights / total cannot start.
     need = plan(LLAMA_8B, engine="sglang", gpu_memory_utilization=0.15).needs["h100-sxm5-80gb"]
-    assert "mem_fraction_static" in need.refusal
+    assert "Please try to increase --mem-fraction-static" in need.refusal
+
+
+def test_sglang_counts_one_state_more_than_its_slots_and_its_share_of_what_was_free():
+    # A log of a 27B hybrid on GB10: 361 states in 50.77 GB of recurrence and 0.99 GB of convolution (GiB as printed)
+    net = GatedDeltaNet(16, 48, 128, 128, 4)
+    groups = (LayerGroup(48, net, DenseFeedForward(17408)), LayerGroup(16, Attention(24, 4, 256), None))
+    stack = Stack("decoder", 5120, Embedding(248320, 5120), groups)
+    spec = ModelSpec("m", "qwen3_5", "causal-lm", (stack,), Head(248320), 262144)
+    parts = budget(spec, engine="sglang", weights="nvfp4", state_cache_slots=360, gpu_memory_utilization=0.9)
+    assert parts["state_bytes"] == pytest.approx((50.77 + 0.99) * GIB, rel=0.001)
+    held_before = parts["total_bytes"] - parts["budget_bytes"] / 0.9
+    assert held_before == pytest.approx(parts["non_torch_bytes"], abs=2)
+
+
+def test_sglang_keeps_ten_gib_of_a_large_gpu_by_itself():
+    # server_args.py: 512 + 1.5 x 8192 + 2 x 256 + 128 MiB, which is more than 10 GiB
+    load = serving_workload(Serving.model_validate_json('{"engine": "sglang"}'), LLAMA_8B)
+    assert automatic_fraction(load, 81559 * MIB, 8192, 256) == round(1 - (512 + 12288 + 512 + 128) / 81559, 3)
+    assert automatic_fraction(load, 81559 * MIB, 2048, 8) == round(1 - 10240 / 81559, 3)
 
 
 def test_llama_cpp_prints_the_cache_of_mistral_small_and_the_compute_buffer_of_a_full_offload():

@@ -1,14 +1,20 @@
 """SGLang: weights and cache take a static share of the GPU; activations and graphs live in the rest.
 
-    cache = mem_fraction_static x total - weights
+    cache and states = free after loading - free before x (1 - mem_fraction_static)
 
-Rules: sglang/srt/model_executor/model_runner.py (profile_max_num_token) and server_args.py (automatic fraction).
+so that what the process holds before it loads, its context and communication buffers, counts only by the share.
+Rules: python/sglang/srt/model_executor/model_runner_kv_cache_mixin.py (profile_max_num_token, handle_max_mamba_cache)
+and python/sglang/srt/server_args.py (automatic fraction).
 """
 
+import json
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from planner.engine.kv_cache import every_token
-from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate
+from planner.engine.rounding import larger, smaller
+from planner.engine.servers.division import Holdings, ServerPlan, rate, single
 from planner.engine.servers.torch_engine import (
     engine_cache,
     engine_weights,
@@ -18,48 +24,88 @@ from planner.engine.servers.torch_engine import (
 )
 from planner.engine.servers.workload import ServingWorkload
 from planner.hardware import ChosenGpu, Overheads
-from planner.units import GIB, MIB
+from planner.resources import resource
+from planner.units import MIB
 
-DEFAULT_CHUNK = 8192
-SMALL_GPU_CHUNK = 2048
-LARGE_GPU_BYTES = 60 * 10**9
-GRAPH_SEQUENCES = 160
-SOURCE = "sglang/srt/mem_cache/memory_pool.py: K and V of every token and layer"
+SOURCE = "python/sglang/srt/mem_cache/memory_pool.py: K and V of every token and layer, and one state more than slots"
 
 
 def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) -> ServerPlan:
     """How SGLang divides one of the GPUs that serve `load`."""
     total = chosen.capacities.usable_bytes
-    large = (total or 0) > LARGE_GPU_BYTES
-    chunk = load.batched_tokens or (DEFAULT_CHUNK if large else SMALL_GPU_CHUNK)
+    settings = _size_class(total or 0)
+    chunk = load.batched_tokens or settings["chunk_tokens"]
+    sequences = load.batched_sequences or settings["graph_sequences_tp4" if load.tensor_parallel >= 4 else
+                                                   "graph_sequences"]  # fmt: skip
     weights = engine_weights(load)
     cache = engine_cache(load, every_token, load.block_size or 1, SOURCE)
-    sequences = load.batched_sequences or GRAPH_SEQUENCES
-    logits = logits_term(load, sequences)
-    activation = (forward_term(load, chunk, ("prefill",)), logits)
+    activation = (forward_term(load, chunk, ("prefill",)), logits_term(load, sequences))
     held = Holdings(weights, cache, activation, torch_overhead(load, chosen, overheads, graphs=load.cuda_graphs))
-    budget_bytes = None if total is None else int((load.utilization or _fraction(load, total, chunk)) * total)
-    pool_bytes: Any = None if budget_bytes is None else budget_bytes - held.weights_bytes
+    budget_bytes = None
+    if total is not None:
+        free_before = total - int(held.non_torch_bytes)
+        fraction = load.utilization or automatic_fraction(load, total, chunk, sequences)
+        budget_bytes = int(fraction * free_before)
+    room: Any = None if budget_bytes is None else budget_bytes - held.weights_bytes
+    state_bytes = _state_pool(load, held, room)
+    pool_bytes: Any = None if room is None else room - state_bytes
     if load.cache_tokens is not None:
         pool_bytes = load.cache_tokens * rate(load)
-    refused = pool_bytes is not None and pool_bytes <= 0
-    refusal = "SGLang would not start: the weights exceed mem_fraction_static. Raise it or add GPUs."
+    refused = pool_bytes is not None and single(pool_bytes) and pool_bytes <= 0
+    refusal = (
+        "Not enough memory. Please try to increase --mem-fraction-static: SGLang would not start, because weights "
+        "and states leave nothing of their share. Raise it or add GPUs."
+    )
+    budget = held.budget(total, budget_bytes, pool_bytes)
     return ServerPlan(
         held,
         need_bytes=held.weights_bytes + held.cache_bytes,
         capacity_bytes=budget_bytes,
-        budget=held.budget(total, budget_bytes, pool_bytes),
-        tokens_available=pool_tokens(pool_bytes, held, load, 1),
+        budget={**budget, "state_bytes": state_bytes},
+        tokens_available=None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1),
         refused=refused,
         refusal=refusal if refused else None,
     )
 
 
-def _fraction(load: ServingWorkload, total: int, chunk: int) -> float:
+def automatic_fraction(load: ServingWorkload, total: int, chunk: int, sequences: int) -> float:
     """The automatic `mem_fraction_static`: what is left after the reserve that server_args.py computes in MiB."""
-    graphs = GRAPH_SEQUENCES if load.cuda_graphs else 0
-    reserve_mib = 512 + 1.5 * max(chunk, 2048) + 2 * graphs + load.gpus / 8 * 1024
-    reserve_bytes = int(reserve_mib * MIB)
-    if total > LARGE_GPU_BYTES:
-        reserve_bytes = max(reserve_bytes, 10 * GIB)
-    return max(0.1, 1 - reserve_bytes / total)
+    rules = _rules()
+    reserve = rules["reserve"]
+    reserve_mib = (
+        reserve["fixed_mib"]
+        + reserve["mib_per_chunk_token"] * max(chunk, reserve["least_chunk_tokens"])
+        + reserve["mib_per_graph_sequence"] * sequences
+        + reserve["mib_per_gpu"] * load.gpus
+    )
+    if total > reserve["large_gpu_mib"] * MIB:
+        reserve_mib = max(reserve_mib, reserve["least_large_gpu_mib"])
+    if load.speculative_tokens:
+        reserve_mib += reserve["draft_mib"]
+    share = rules["vision_share"] if any(stack.image for stack in load.spec.stacks[1:]) else 1.0
+    fraction = round((total - reserve_mib * MIB) / total, 3) * share
+    return float(max(0.1, fraction))
+
+
+def _state_pool(load: ServingWorkload, held: Holdings, room: Any) -> Any:
+    """Recurrent states: of the slots asked for and one more, else a share of the room like that of the cache."""
+    if not held.state_bytes:
+        return 0
+    per_sequence = held.state_bytes // load.sequences
+    if load.state_slots is not None:
+        return (load.state_slots + 1) * per_sequence
+    ratio = _rules()["states_to_cache"]
+    share = 0 if room is None else room * ratio / (1 + ratio)
+    drafted = per_sequence * load.speculative_tokens * (load.batched_sequences or 0)
+    return smaller(larger(share // per_sequence * per_sequence, 0), larger(room or 0, 0)) + drafted
+
+
+@cache
+def _rules() -> Mapping[str, Any]:
+    rules: Mapping[str, Any] = json.loads(resource("servers", "sglang.json").read_text("utf-8"))
+    return rules
+
+
+def _size_class(total: int) -> Mapping[str, int]:
+    classes: list[Mapping[str, int]] = _rules()["size_classes"]
+    return next(item for item in classes if item["below_mib"] is None or total < item["below_mib"] * MIB)
