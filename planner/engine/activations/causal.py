@@ -48,6 +48,7 @@ class CausalModel:
     """Further projections outside the layers."""
     softcap: bool = False
     """The logits are capped by a tanh."""
+    scaled_logits: bool = False
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         held = {"ids": token_ids(t, "input ids")}
@@ -62,7 +63,9 @@ class CausalModel:
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         ids, labels = inputs["ids"], inputs["labels"]
         hidden_states = self.hidden_states(t, self, ids)
-        loss, logits = causal_loss(t, self.recipe, self.head, hidden_states, labels, softcap=self.softcap)
+        loss, logits = causal_loss(
+            t, self.recipe, self.head, hidden_states, labels, softcap=self.softcap, scaled=self.scaled_logits
+        )
         kept = (logits, [layer.cache for layer in self.layers]) if self.recipe.keeps_outputs else None
         for layer in self.layers:
             layer.cache = None
@@ -71,7 +74,7 @@ class CausalModel:
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
         labels = inputs.get("labels")
         hidden_states = self.hidden_states(t, self, inputs["ids"])
-        logits = head_logits(t, self.recipe, self.head, hidden_states, softcap=self.softcap)
+        logits = head_logits(t, self.recipe, self.head, hidden_states, softcap=self.softcap, scaled=self.scaled_logits)
         loss = loss_forward(t, self.recipe, logits, labels) if labels is not None else None
         return hidden_states, logits, loss
 

@@ -45,6 +45,7 @@ def attention_shape(index: int, group: LayerGroup, setting: Setting, *, only_eag
         shared_mask=not setting.needs_mask,
         caches_all_heads=mixer.cache_heads is not None and mixer.cache_heads != mixer.kv_heads,
         rotates_all=mixer.rotary_share == 1.0,
+        rotates=mixer.rotary_share > 0,
         hidden_dropout=group.dropout > 0 and setting.training,
     )
 
@@ -63,6 +64,7 @@ def attention_symbols(shape: LayerShape, group: LayerGroup, setting: Setting) ->
         Factor(f"{shape.name}rotated", rotated),
         Factor(f"{shape.name}half rotated", rotated // 2),
         Factor(f"{shape.name}head dim not rotated", mixer.head_dim - rotated),
+        divided(f"{shape.name}all heads", mixer.heads + 2 * mixer.kv_heads, setting.tensor_parallel),
         divided(f"{shape.name}ffn", feed_forward.size, setting.tensor_parallel),
     )
 

@@ -62,7 +62,10 @@ def _eager(
         if shape.grouped_queries:
             key_states, value_states = repeat_heads(t, shape, key, "keys"), repeat_heads(t, shape, value, "values")
         strided = copied and not (joined or shape.grouped_queries)
-        weights = ops.elementwise(t, batched(t, query, key_states, dims, "scores", copied, strided), "scaled scores")
+        turned = copied and not shape.heads_first
+        weights = ops.elementwise(
+            t, batched(t, query, key_states, dims, "scores", turned, strided and turned), "scaled scores"
+        )
         if softcap:
             weights = ops.elementwise(t, weights, "scores over the cap")
             weights = saves_output(t, weights, "tanh")

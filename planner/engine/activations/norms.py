@@ -14,6 +14,15 @@ from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.model.spec import Norm
 
 TORCH = "torch 2.13, aten native_layer_norm"
+CLASSES = "transformers 5.24, {}.forward"
+NAMED = {
+    "kernel": TORCH,
+    "kernel-in-fp32": CLASSES.format("OlmoLayerNorm"),
+    "weight-after-cast": CLASSES.format("LlamaRMSNorm"),
+    "weight-in-fp32": CLASSES.format("Olmo2RMSNorm"),
+    "one-plus-weight": CLASSES.format("Gemma2RMSNorm"),
+    "centred-in-fp32": CLASSES.format("CohereLayerNorm"),
+}
 
 
 @dataclass(slots=True)
@@ -38,8 +47,59 @@ def make_norm(t: Tape, recipe: Recipe, norm: Norm, dims: Dims = ("hidden",)) -> 
 
 def normalise(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
     """One norm of a layer."""
-    with t.module(name, TORCH):
-        return layer_norm(t, x, weights.weight, weights.bias)
+    code = weights.norm.computed
+    with t.module(name, NAMED[code]):
+        if code == "kernel":
+            return layer_norm(t, x, weights.weight, weights.bias)
+        if code == "kernel-in-fp32":
+            return ops.to(t, layer_norm(t, ops.to(t, x, "fp32", "input in fp32"), None, None), x.dtype, "cast back")
+        if code == "one-plus-weight":
+            return _one_plus_weight(t, weights.weight, x)
+        if code == "centred-in-fp32":
+            return _centred(t, weights.weight, x)
+        return _rms(t, weights.weight, x, weighted_in_fp32=code == "weight-in-fp32")
+
+
+def _rms(t: Tape, weight: Tensor | None, hidden_states: Tensor, *, weighted_in_fp32: bool) -> Tensor:
+    """`LlamaRMSNorm` casts back before it multiplies by the weight, `Olmo2RMSNorm` after."""
+    assert weight is not None
+    dtype = hidden_states.dtype
+    hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
+    variance = ops.mean(t, ops.square(t, hidden_states))
+    hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
+    if weighted_in_fp32:
+        return ops.to(t, ops.mul(t, weight, hidden_states, "weighted"), dtype, "output")
+    return ops.mul(t, weight, ops.to(t, hidden_states, dtype, "normalised, cast back"), "output")
+
+
+def _one_plus_weight(t: Tape, weight: Tensor | None, x: Tensor) -> Tensor:
+    """`Gemma2RMSNorm`: all in fp32, times one plus the weight, then the cast back."""
+    assert weight is not None
+    output = _root_mean_square(t, ops.to(t, x, "fp32", "input in fp32"))
+    output = ops.mul(t, output, ops.shift(t, ops.to(t, weight, "fp32", "weight in fp32"), "1 + weight"), "weighted")
+    return ops.to(t, output, x.dtype, "output")
+
+
+def _root_mean_square(t: Tape, x: Tensor) -> Tensor:
+    variance = ops.shift(t, ops.mean(t, ops.square(t, x)), "plus epsilon")
+    return ops.mul(t, x, ops.rsqrt(t, variance), "normalised")
+
+
+def _centred(t: Tape, weight: Tensor | None, hidden_states: Tensor) -> Tensor:
+    """`CohereLayerNorm`: the mean is taken off twice, once for the variance."""
+    assert weight is not None
+    dtype = hidden_states.dtype
+    hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
+    mean = ops.mean(t, hidden_states)
+    variance = ops.mean(t, ops.square(t, ops.add(t, hidden_states, mean, "centred")))
+    hidden_states = ops.mul(
+        t,
+        ops.add(t, hidden_states, mean, "centred"),
+        ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")),
+        "normalised",
+    )
+    hidden_states = ops.mul(t, ops.to(t, weight, "fp32", "weight in fp32"), hidden_states, "weighted")
+    return ops.to(t, hidden_states, dtype, "output")
 
 
 def layer_norm(t: Tape, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -63,5 +63,7 @@ class LayerShape:
     """Queries lie in memory head by head; FlashAttention's output then does too and is copied."""
     rotates_all: bool = True
     """Rotary embedding turns whole heads, not a part of each."""
+    rotates: bool = True
+    """Positions are told by rotary embedding."""
     hidden_dropout: bool = False
     """Dropout after attention and feed-forward."""

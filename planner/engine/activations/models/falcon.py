@@ -26,13 +26,12 @@ from planner.engine.activations.functions import activate
 from planner.engine.activations.kernels import FLASH_HEAD_DIM
 from planner.engine.activations.norms import make_norm, normalise
 from planner.engine.activations.ops_shape import add_in_place, gathered, part
-from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.recipe import Kernel, Recipe
 from planner.engine.activations.rotary import turned
 from planner.engine.activations.setting import Found, Setting
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.single_head import eager_scores, math_attention
 from planner.engine.activations.tape import Tape, Tensor
-from planner.engine.term import Factor
 from planner.model.spec import LAYER_NORM, Attention, DenseFeedForward, LayerGroup, ModelSpec
 
 FALCON = "transformers 5.24, models/falcon/modeling_falcon.py"
@@ -207,16 +206,12 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     shape = attention_shape(0, group, setting)
     if setting.attention == "sdpa":
         single = shape.grouped_queries and not repeats
-        kernel = "math" if single or mixer.head_dim > FLASH_HEAD_DIM else "efficient"
+        kernel: Kernel = "math" if single or mixer.head_dim > FLASH_HEAD_DIM else "efficient"
         shape = replace(shape, kernel=kernel, masked=True)
     if repeats:
         shape = replace(shape, grouped_queries=False)
     body = FalconBody((shape,), group.norms, group.arrangement == "parallel", repeats, is_tied(spec))
-    symbols = (
-        *attention_symbols(shape, group, setting),
-        Factor(f"{shape.name}all heads", mixer.heads + 2 * mixer.kv_heads, "query, key and value heads"),
-    )
-    return Found(body, symbols, {"0": group.count})
+    return Found(body, attention_symbols(shape, group, setting), {"0": group.count})
 
 
 def _is_falcon_layer(group: LayerGroup) -> bool:

@@ -326,14 +326,22 @@ def has_llama_attention(group: LayerGroup) -> bool:
     return (
         isinstance(mixer, Attention)
         and is_llama_shaped(group)
-        and not (mixer.fused or mixer.gated or mixer.sinks)
+        and not (mixer.fused or mixer.gated or mixer.sinks or mixer.softcap)
         and mixer.rotary_share == 1.0
+        and mixer.rotary_pairs == "halves"
+        and mixer.rotary_upcast == "none"
+        and (mixer.qk_norm is None or (mixer.qk_norm.computed, mixer.qk_norm_scope) == ("weight-after-cast", "head"))
     )
 
 
 def is_llama_shaped(group: LayerGroup) -> bool:
     """Whether a layer is two halves with an RMS norm before each."""
-    return group.norm.kind == "rmsnorm" and group.arrangement == "pre" and group.cross_attention is None
+    return (
+        group.norm.computed == "weight-after-cast"
+        and group.arrangement == "pre"
+        and group.cross_attention is None
+        and not (group.residual_scaled or group.dropout)
+    )
 
 
 def has_dense_feed_forward(group: LayerGroup) -> bool:
