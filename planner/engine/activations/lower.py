@@ -22,6 +22,7 @@ from planner.engine.activations.models import (
     moe,
     opt,
     relatives,
+    resnet,
     vit,
 )
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
@@ -37,6 +38,7 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    resnet.find,
     vit.find,
     moe.find,
     deepseek.find,

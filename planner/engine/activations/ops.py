@@ -32,7 +32,7 @@ def _once(t: Tape, operator: str, dims: Dims, dtype: str, label: str) -> Tensor:
     return t.frame.once(t, operator, lambda: (_make(t, dims, dtype, label),))[0]
 
 
-def _pass_on(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+def pass_on(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
     return [_only(gradients).handle() if need else None for need in needs]
 
 
@@ -50,7 +50,7 @@ def _view_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) ->
 def contiguous(t: Tape, x: Tensor, *dims: Dim, label: str = "contiguous copy") -> Tensor:
     """A copy in another layout (`clone`); its gradient passes through unchanged."""
     out = _make(t, dims or x.dims, x.dtype, label)
-    record(t, "clone", [x], [out], _pass_on)
+    record(t, "clone", [x], [out], pass_on)
     return out
 
 
@@ -59,13 +59,13 @@ def to(t: Tape, x: Tensor, dtype: str, label: str = "") -> Tensor:
     if x.dtype == dtype:
         return x
     out = _make(t, x, dtype, label or f"{dtype} copy")
-    record(t, "to", [x], [out], _pass_on)
+    record(t, "to", [x], [out], pass_on)
     return out
 
 
 def add(t: Tape, a: Tensor, b: Tensor, label: str = "sum") -> Tensor:
     out = _make(t, a if len(a.dims) >= len(b.dims) else b, wider(a.dtype, b.dtype), label)
-    record(t, "add", [a, b], [out], _pass_on)
+    record(t, "add", [a, b], [out], pass_on)
     return out
 
 
@@ -96,7 +96,7 @@ def _elementwise_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Ne
 def shift(t: Tape, x: Tensor, label: str) -> Tensor:
     """Addition of a constant: nothing is kept, the gradient passes through."""
     out = _make(t, x, x.dtype, label)
-    record(t, label, [x], [out], _pass_on)
+    record(t, label, [x], [out], pass_on)
     return out
 
 
@@ -296,11 +296,11 @@ def linked(t: Tape, x: Tensor, out: Tensor) -> None:
 
 def record_cast(t: Tape, source: Tensor, copy: Tensor) -> None:
     """Makes `copy`, a cast made elsewhere, differentiable in `source`."""
-    record(t, "to", [source], [copy], _pass_on)
+    record(t, "to", [source], [copy], pass_on)
 
 
 def repeat(t: Tape, x: Tensor, dims: Dims, label: str) -> Tensor:
     """`expand` and copy; backward sums the copies' gradients back to the original shape."""
     out = _make(t, dims, x.dtype, label)
-    record(t, "repeat", [x], [out], _pass_on)
+    record(t, "repeat", [x], [out], pass_on)
     return out

@@ -36,3 +36,47 @@ def convolution(t: Tape, x: Tensor, weight: Tensor, bias: Tensor | None, dims: D
 
         record(t, "convolution", sources, [out], backward, [x, weight])
         return out
+
+
+def batch_norm(t: Tape, x: Tensor, weight: Tensor, bias: Tensor, *, training: bool) -> Tensor:
+    """`F.batch_norm`: keeps its input and, in training, mean and deviation of every channel."""
+    out = t.new(x.dims, x.dtype, "output")
+    statistics = [t.new(weight.dims, "fp32", name) for name in ("mean", "deviation")] if training else []
+    t.tick("batch norm")
+    sources = (x, weight, bias)
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        kept = [saved[0], saved[1], saved[1]]
+        made: Gradients = [
+            t.new(source.dims, source.dtype, "gradient of weight" if index else "gradient of input") if need else None
+            for index, (source, need) in enumerate(zip(kept, needs, strict=True))
+        ]
+        t.tick("batch norm backward")
+        return made
+
+    record(t, "batch norm", sources, [out], backward, [x, weight, *statistics])
+    return out
+
+
+def add_in_place(t: Tape, x: Tensor, other: Tensor) -> Tensor:
+    """`x += other`, for an `x` that no operator keeps."""
+    out = x.handle()
+    t.tick("sum, in place")
+    record(t, "add_", [x, other], [out], ops.pass_on)
+    return out
+
+
+def max_pool(t: Tape, x: Tensor, dims: Dims) -> Tensor:
+    """`F.max_pool2d`: keeps its input and the place of every maximum."""
+    out = t.new(dims, x.dtype, "output")
+    places = t.new(dims, "int64", "places of the maxima")
+    t.tick("max pool")
+    whole = x.dims
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = t.new(whole, saved[0].dtype, "gradient of input")
+        t.tick("max pool backward")
+        return [gradient]
+
+    record(t, "max pool", [x], [out], backward, [x, places])
+    return out

@@ -11,6 +11,7 @@ from planner.model.spec import (
     LAYER_NORM,
     Attention,
     Block,
+    Buffer,
     Convolution,
     ImageInput,
     LayerGroup,
@@ -52,7 +53,22 @@ def _resnet(config: Config) -> Stack:
             groups.append(_resnet_group(config, depth - 1, outputs, outputs, 1, shrunk))
         inputs = outputs
     image = ImageInput(1, channels=channels)
-    return Stack("vision", sizes[-1], None, tuple(groups), None, before, image=image)
+    return Stack(
+        "vision", sizes[-1], None, tuple(groups), None, before, image=image, buffers=_statistics(before, groups)
+    )
+
+
+def _statistics(before: tuple[Part, ...], groups: list[LayerGroup]) -> tuple[Buffer, ...]:
+    """What batch norms keep: running mean and variance of every channel, and a count of batches."""
+    norms = [part.size for part in before if isinstance(part, NormPart)]
+    for group in groups:
+        parts = group.mixer.parts if isinstance(group.mixer, Block) else ()
+        norms += [part.size for part in parts if isinstance(part, NormPart)] * group.count
+    source = "torch 2.13, BatchNorm2d: running_mean, running_var, num_batches_tracked"
+    return (
+        Buffer("running statistics of batch norms", 2 * sum(norms), source=source),
+        Buffer("batches counted by batch norms", len(norms), 8, source),
+    )
 
 
 def _resnet_group(config: Config, count: int, inputs: int, outputs: int, stride: int, shrunk: int) -> LayerGroup:
