@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from math import prod
 
 from planner.engine.band import case_class
 from planner.engine.plan import PHASES, PhaseName
@@ -56,10 +55,9 @@ def _ratios(case: Case, score: CaseScore) -> Iterable[tuple[str, float]]:
 def class_of(scenario: Scenario, name: PhaseName) -> str:
     """The class of case, as the engine sees it, of one phase of a scenario."""
     phase = getattr(scenario.phases, name)
-    layout = phase.parallelism
     return case_class(
         name,
-        ranks=prod((layout.data, layout.tensor, layout.pipeline, layout.context)),
+        ranks=phase.parallelism.ranks,
         profile=getattr(phase, "activation_profile", "hf-transformers"),
         approximate=isinstance(scenario.model, SizeModel),
         engine=getattr(phase, "engine", None),
