@@ -30,6 +30,17 @@ class ParameterTensor:
     shape: tuple[int, ...]
     multiplicity: int = 1
     dtype_bytes: int = 4
+    hidden: bool = True
+    """No token table and no head, which some optimizers leave to AdamW."""
+
+    @property
+    def is_hidden_matrix(self) -> bool:
+        return self.hidden and len(self.shape) > 1
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Rows and columns of a matrix (of each expert, where there are several), or the length of a vector."""
+        return self.shape[-2:]
 
     @property
     def elements(self) -> int:
@@ -94,7 +105,14 @@ def optimizer_record(optimizer: str) -> OptimizerRecord:
 
 def parameter_tensors(weights: Iterable[tuple[ShapedWeight, int]], dtype_bytes: int) -> tuple[ParameterTensor, ...]:
     """Parameter tensors of the weights of a model, in the order in which the optimizer walks through them."""
-    return tuple(ParameterTensor(weight.shape, multiplicity, dtype_bytes) for weight, multiplicity in weights)
+    return tuple(
+        ParameterTensor(weight.shape, multiplicity, dtype_bytes, is_hidden(weight)) for weight, multiplicity in weights
+    )
+
+
+def is_hidden(weight: object) -> bool:
+    """Whether a weight of a model stands between its token table and its head."""
+    return getattr(weight, "block", "") not in ("embedding", "head")
 
 
 def state_terms(
@@ -127,7 +145,7 @@ def state_terms(
                 by_width = dict.fromkeys(by_width, 1)
             component: Component = "overhead" if paged else "optimizer_states"
             name = f"{state['name']} in managed memory" if paged else state["name"]
-            divided = state["per"] in ("element", "block", "factored")
+            divided = state["per"] not in ("tensor", "quantized tensor", "optimizer")
             terms += [
                 Term(component, name, (_counted(state, count, shards if divided else 1), _bytes(width)), alive,
                      record.source)
@@ -180,6 +198,8 @@ def _walk(
     instants: list[list[tuple[str, int, float]]] = [[]]
     for previous, current in _neighbours(tensors):
         for rule in candidates:
+            if rule.get("where") == "hidden matrices" and not current.is_hidden_matrix:
+                continue
             own = _width(rule.get("bytes", "parameter"), current, state_bytes)
             copies = rule.get("copies", 0)
             if current.dtype_bytes < own:
@@ -207,6 +227,10 @@ def _neighbours(tensors: Sequence[ParameterTensor]) -> list[tuple[ParameterTenso
 
 def _concerns(state: Mapping[str, Any], record: OptimizerRecord, tensor: ParameterTensor) -> bool:
     where: str = state["where"]
+    if where in ("hidden matrices", "other tensors"):
+        return tensor.is_hidden_matrix == (where == "hidden matrices")
+    if where in ("matrices", "vectors"):
+        return (len(tensor.shape) > 1) == (where == "matrices")
     return where == "all" or record.quantizes(tensor) == (where == "quantized")
 
 
@@ -221,6 +245,10 @@ def _count(state: Mapping[str, Any], tensor: ParameterTensor) -> int:
         "element": tensor.elements,
         "block": -(-tensor.elements // state.get("block", 1)),
         "factored": tensor.rows_and_columns,
+        "row": tensor.elements // tensor.shape[-1],
+        "rank x longer side": _stacked(tensor) * state.get("rank", 1) * max(tensor.sides),
+        "rank x shorter side": _stacked(tensor) * state.get("rank", 1) * min(tensor.sides),
+        "squares of sides": _stacked(tensor) * _squares(tensor.sides, state),
         "tensor": 1,
         "quantized tensor": 1,
         "optimizer": 1,
@@ -228,10 +256,29 @@ def _count(state: Mapping[str, Any], tensor: ParameterTensor) -> int:
     return per_tensor * tensor.multiplicity
 
 
+def _stacked(tensor: ParameterTensor) -> int:
+    """Matrices in one tensor."""
+    return prod(tensor.shape[:-2])
+
+
+def _squares(sides: tuple[int, ...], state: Mapping[str, Any]) -> int:
+    """Elements of one square matrix per side; sides above `largest_side` have none, `block` cuts a tensor in blocks."""
+    largest, block = state.get("largest_side"), state.get("block")
+    if block is None:
+        return sum(side * side for side in sides if largest is None or side <= largest)
+    cuts = [-(-side // block) for side in sides]
+    edges = [side // block * block**2 + (side % block) ** 2 for side in sides]
+    return sum(edge * prod(cuts) // own for edge, own in zip(edges, cuts, strict=True))
+
+
 _COUNTED = {
     "element": "parameters",
     "block": "blocks",
     "factored": "rows and columns",
+    "row": "rows",
+    "rank x longer side": "projected elements",
+    "rank x shorter side": "elements of the projections",
+    "squares of sides": "elements of the sides' matrices",
     "tensor": "tensors",
     "quantized tensor": "tensors",
     "optimizer": "optimizers",

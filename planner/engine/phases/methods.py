@@ -1,9 +1,11 @@
 """What fine-tuning methods train, and how a step's memory-saving settings are recorded."""
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import cast
+from math import ceil
+from typing import Any, cast
 
-from planner.engine.activations.lower import lora_recipe
+from planner.engine.activations.lower import PRECISIONS, lora_recipe
 from planner.engine.activations.recipe import LoraRecipe
 from planner.engine.activations.tape import BYTES
 from planner.engine.activations.techniques import Fp8, Selective, Techniques, VirtualTokens
@@ -39,10 +41,16 @@ def updates_in_backward(phase: TrainingStep) -> bool:
 
 
 def _update_copies(phase: TrainingStep) -> int:
-    """Temporaries of the size of the weight that is being updated."""
+    """Temporaries of the weight that is being updated, as copies of its gradient."""
     chosen = optimizer_record(phase.optimizer).implementation(phase.optimizer_implementation)
-    walk = max((instant.get("copies", 0) for instant in chosen.get("walk", ())), default=0)
-    return int(max(chosen.get("list_copies", 0), walk))
+    own = BYTES[PRECISIONS[phase.precision][0]]
+    walk = [_copies(instant, own) for instant in chosen.get("walk", ())]
+    return ceil(max([chosen.get("list_copies", 0), *walk]))
+
+
+def _copies(instant: Mapping[str, Any], own: int) -> float:
+    width = instant.get("bytes", own)
+    return float(instant.get("copies", 0)) * (width if isinstance(width, int) else own) / own
 
 
 def _fp8(phase: TrainingStep) -> Fp8:

@@ -10,7 +10,7 @@ from math import prod
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
-from planner.engine.optimizer import ParameterTensor, state_terms, step_temporary_terms
+from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
 from planner.engine.quantization import stage_weights, weight_terms
 from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
@@ -155,7 +155,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterT
     if chosen is not None:
         return chosen
     return tuple(
-        ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width)
+        ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width, is_hidden(weight))
         for weight, copies in stage_weights(spec, parallelism.pipeline)
     )
 
