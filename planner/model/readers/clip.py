@@ -23,7 +23,7 @@ MODEL_TYPES = (
     "siglip_text_model",
     "siglip_vision_model",
 )
-_NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
+NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 def vision_tower(config: Config) -> Stack:
@@ -37,12 +37,12 @@ def vision_tower(config: Config) -> Stack:
     if clip:
         before = (Tensor("class_embedding", (hidden,)), *before, NormPart("pre_layrnorm", hidden))
     elif config.flag("vision_use_head", True):
-        after = _pooling_head(config, hidden)
-    group = tower_layer(config, _NAMES, dropout="attention_dropout")
+        after = pooling_head(config, hidden)
+    group = tower_layer(config, NAMES, dropout="attention_dropout")
     return Stack("vision", hidden, None, (group,), LAYER_NORM, before, after, grid.image())
 
 
-def _pooling_head(config: Config, hidden: int) -> tuple[Part, ...]:
+def pooling_head(config: Config, hidden: int) -> tuple[Part, ...]:
     """`torch.nn.MultiheadAttention` with one learned query; its projections are no plain linear layers."""
     size = config.size("intermediate_size")
     return (
@@ -64,7 +64,7 @@ def text_tower(config: Config) -> Stack:
     after: tuple[Part, ...] = ()
     if config.model_type.startswith("siglip"):
         after = (Linear("head", hidden, config.size("projection_size", hidden), bias=True),)
-    group = tower_layer(config, _NAMES, dropout="attention_dropout")
+    group = tower_layer(config, NAMES, dropout="attention_dropout")
     return Stack("text", hidden, table, (group,), LAYER_NORM, before, after)
 
 

@@ -33,7 +33,7 @@ def read(config: Config, task: str | None) -> ModelSpec:
 def _layers(config: Config, hidden: int) -> LayerGroup:
     extra: list[Part] = []
     if config.flag("relative_attention") and not config.flag("share_att_key"):
-        looks = _position_attention(config)
+        looks = position_attention(config)
         if "c2p" in looks:
             extra.append(dense("pos_key_proj", hidden))
         if "p2c" in looks:
@@ -42,7 +42,7 @@ def _layers(config: Config, hidden: int) -> LayerGroup:
     return replace(group, extra=tuple(extra))
 
 
-def _position_attention(config: Config) -> tuple[str, ...]:
+def position_attention(config: Config) -> tuple[str, ...]:
     """A list, or in early files one text such as `p2c|c2p`."""
     stated = config.raw("pos_att_type")
     if isinstance(stated, str):

@@ -217,6 +217,8 @@ def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
         transposed=sparsity.transposed,
         extra=(Tensor("e_score_correction_bias", (1, experts)),) if sparsity.correction else (),
         routing=routing,
+        groups=config.size("n_group", 1),
+        chosen_groups=config.size("topk_group", 1),
     )
 
 

@@ -77,6 +77,9 @@ class MixtureOfExperts:
     extra: tuple[Part, ...] = ()
     """Loose parameters, such as per-expert scales."""
     routing: Routing = Routing()
+    groups: int = 1
+    """Groups of experts, of which a token first chooses `chosen_groups` where the routing is grouped."""
+    chosen_groups: int = 1
 
 
 @dataclass(frozen=True, slots=True)
