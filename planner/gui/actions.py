@@ -38,13 +38,18 @@ class Actions:
     def __init__(self, window: "MainWindow") -> None:
         self._window = window
         self.by_name: dict[str, QAction] = {}
-        documents = window.documents
         for command in (
-            Command("new", "&New", Key.New, documents.new, tip="Start a new plan"),
-            Command("open", "&Open…", Key.Open, documents.ask_open, tip="Open a plan"),
-            Command("save", "&Save", Key.Save, documents.save, tip="Save the plan"),
-            Command("save_as", "Save &as…", Key.SaveAs, documents.ask_save),
-            Command("import", "&Import model…", "Ctrl+I", documents.ask_import, tip="Read a model's config.json"),
+            Command("new", "&New", Key.New, lambda: window.documents.new(), tip="Start a new plan"),
+            Command("open", "&Open…", Key.Open, lambda: window.documents.ask_open(), tip="Open a plan"),
+            Command("save", "&Save", Key.Save, lambda: window.documents.save(), tip="Save the plan"),
+            Command("save_as", "Save &as…", Key.SaveAs, lambda: window.documents.ask_save()),
+            Command(
+                "import",
+                "&Import model…",
+                "Ctrl+I",
+                lambda: window.documents.ask_import(),
+                tip="Read a model's config.json",
+            ),
             Command(
                 "export", "&Export chart…", "Ctrl+E", window.export_chart, "Save chart…", "Save as PNG, SVG or PDF"
             ),
@@ -62,7 +67,7 @@ class Actions:
         self.themes = self._choices(
             THEME_CHOICES, lambda name: f"&{name.capitalize()}", window.choose_theme, window.settings.theme
         )
-        self.units = self._choices(UNITS, lambda name: _UNIT_TEXTS[name], window.choose_unit, window.session.view.unit)
+        self.units = self._choices(UNITS, lambda name: _UNIT_TEXTS[name], window.choose_unit, window.settings.unit)
 
     def fill_menus(self, bar: QMenuBar) -> None:
         file_menu = self._menu(bar, "&File", "new", "open")
@@ -85,7 +90,7 @@ class Actions:
         bar.addWidget(_gap(None))
         menu = QMenu(bar)
         menu.addActions(self.units.actions())
-        self.unit_button = menu_button(self._window.session.view.unit, "Unit", menu)
+        self.unit_button = menu_button(self._window.settings.unit, "Unit", menu)
         bar.addWidget(self.unit_button)
         bar.addWidget(ActionButton(self.by_name["copy_chart"]))
         bar.addWidget(ActionButton(self.by_name["export"], primary=True))
@@ -101,13 +106,13 @@ class Actions:
         action = QAction(command.text, self._window)
         if command.keys is not None:
             action.setShortcut(QKeySequence(command.keys))
-        action.triggered.connect(lambda _checked=False: command.run())
+        action.triggered.connect(lambda _checked=False: command.run() if self._window.filled else None)
         if command.short:
             action.setIconText(command.short)
         self._finish(command.name, action, command.tip)
 
     def _add_undo(self) -> None:
-        stack = self._window.session.undo_stack
+        stack = self._window.undo_stack
         for name, action, keys, short in (
             ("undo", stack.createUndoAction(self._window, "&Undo"), Key.Undo, "Undo"),
             ("redo", stack.createRedoAction(self._window, "&Redo"), Key.Redo, "Redo"),

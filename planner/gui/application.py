@@ -6,15 +6,12 @@ from PySide6.QtGui import QFont, QGuiApplication, QIcon
 from PySide6.QtWidgets import QApplication
 
 from planner import __version__
-from planner.catalog import load_catalog
 from planner.chart.paint.fonts import load_fonts
 from planner.gui.errors import Catcher, start_log
 from planner.gui.main_window import APPLICATION, MainWindow
-from planner.gui.session import Session
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme
 from planner.resources import resource
-from planner.scenario.starting import starting_scenario
 
 FONT_PIXELS = 13
 
@@ -31,14 +28,29 @@ def make_application() -> QApplication:
     return app
 
 
-def build_window(app: QApplication, settings: Settings | None = None) -> MainWindow:
-    """The window with the starting plan."""
+def build_frame(app: QApplication, settings: Settings | None = None) -> MainWindow:
+    """The window without its content."""
     app.setWindowIcon(QIcon(str(resource("icons", "app.svg"))))
     font = QFont(load_fonts())
     font.setPixelSize(FONT_PIXELS)
     app.setFont(font)
     settings = settings or Settings()
-    theme = Theme(app, settings.theme)
-    session = Session(starting_scenario(), load_catalog())
-    session.look_at(unit=settings.unit)
-    return MainWindow(session, settings, theme)
+    return MainWindow(settings, Theme(app, settings.theme))
+
+
+def fill_window(window: MainWindow) -> None:
+    """Put the starting plan into the window; imported here because the engine takes long to load."""
+    from planner.catalog import load_catalog
+    from planner.gui.session import Session
+    from planner.scenario.starting import starting_scenario
+
+    session = Session(starting_scenario(), load_catalog(), window.undo_stack)
+    session.look_at(unit=window.settings.unit)
+    window.fill(session)
+
+
+def build_window(app: QApplication, settings: Settings | None = None) -> MainWindow:
+    """The whole window with the starting plan."""
+    window = build_frame(app, settings)
+    fill_window(window)
+    return window

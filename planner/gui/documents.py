@@ -8,13 +8,13 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from planner.errors import PlannerError
+from planner.gui.main_window import SUFFIX
 from planner.gui.session import Session
 from planner.gui.settings import Settings
 from planner.model import resolve_model
 from planner.scenario import load_scenario
 from planner.scenario.starting import starting_scenario
 
-SUFFIX = ".vramplan"
 _SCENARIOS = f"Plans (*{SUFFIX} *.json);;All files (*)"
 _MODELS = "Model configurations (config.json *.json);;All files (*)"
 _LARGEST_MODEL_FILE = 64 * 1024 * 1024

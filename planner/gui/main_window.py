@@ -1,9 +1,10 @@
 """The window: menus and toolbar, the plan's settings on the left, chart and table in the middle, why on the right."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -14,51 +15,107 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from planner.chart.spec import ChartSpec
 from planner.errors import PlannerError
 from planner.gui.actions import Actions
-from planner.gui.documents import SUFFIX, Documents
-from planner.gui.panels.gpu_panel import GpuPanel
-from planner.gui.panels.model_panel import ModelPanel
-from planner.gui.panels.phases_panel import PhasesPanel
-from planner.gui.panels.status_line import StatusLine
-from planner.gui.panels.why_panel import WhyPanel
-from planner.gui.session import Session
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
-from planner.gui.views.lifecycle import LifecycleView
-from planner.gui.views.table import FigureView
+from planner.gui.views.painted_chart import PictureCard
 from planner.units import SizeUnit
 
+if TYPE_CHECKING:
+    from planner.gui.session import Session
+
 APPLICATION = "VRAM Planner"
+SUFFIX = ".vramplan"
 LEFT_WIDTH, RIGHT_WIDTH = 356, 272
+STATUS_HEIGHT = 26
 _ROOMY_HEIGHT = 800
 _CHARTS = "PNG image (*.png);;SVG drawing (*.svg);;PDF document (*.pdf)"
 
 
 class MainWindow(QMainWindow):
-    def __init__(self, session: Session, settings: Settings, theme: Theme) -> None:
+    """First a frame, which may show a remembered chart; `fill` puts the planner into it.
+
+    What `fill` needs is imported there: it takes longer than everything before.
+    """
+
+    first_painted = Signal()
+    """A chart with its numbers is on screen for the first time."""
+
+    def __init__(self, settings: Settings, theme: Theme) -> None:
         super().__init__()
-        self.session, self.settings, self.theme = session, settings, theme
-        self.documents = Documents(session, settings, self)
+        self.settings, self.theme = settings, theme
+        self.undo_stack = QUndoStack(self)
+        self.filled = False
         self.setAcceptDrops(True)
         self.setMinimumSize(960, 620)
         self.resize(1440, 900)
+        self.setWindowTitle(APPLICATION)
         self.actions_ = Actions(self)
         self.actions_.fill_menus(self.menuBar())
         self._add_toolbar()
-        self._add_panels()
+        self._add_columns()
+        self.statusBar().setFixedHeight(STATUS_HEIGHT)
+        theme.changed.connect(self._recolour)
+        self._recolour(theme.tokens)
+        self._fill_recent()
+        self._restore()
+
+    def show_picture(self, spec: ChartSpec) -> None:
+        """Show a chart that was remembered, in the place where `fill` will put the real one."""
+        card = PictureCard(spec, self.theme)
+        card.painted.connect(self.first_painted, Qt.ConnectionType.SingleShotConnection)
+        self._centre.addWidget(card, 1)
+        self._centre.addSpacing(self._centre.spacing() + card.room_below)
+
+    def fill(self, session: "Session") -> None:
+        """Build everything that shows and edits the plan of `session`."""
+        from planner.gui.documents import Documents
+        from planner.gui.panels.gpu_panel import GpuPanel
+        from planner.gui.panels.model_panel import ModelPanel
+        from planner.gui.panels.phases_panel import PhasesPanel
+        from planner.gui.panels.status_line import StatusLine
+        from planner.gui.panels.why_panel import WhyPanel
+        from planner.gui.views.lifecycle import LifecycleView
+        from planner.gui.views.table import FigureView
+
+        self.session = session
+        self.documents = Documents(session, self.settings, self)
+        self.model_panel = ModelPanel(session)
+        self.phases_panel = PhasesPanel(session, self.theme)
+        self.gpu_panel = GpuPanel(session)
+        self.chart = LifecycleView(session, self.theme)
+        self.table = FigureView(session, self.theme)
+        self.why = WhyPanel(session, self.theme)
         self.status = StatusLine(session)
+        _clear(self._centre)
+        for column, widgets in (
+            (self._left, (self.model_panel, self.phases_panel, self.gpu_panel)),
+            (self._centre, (self.chart, self.table)),
+            (self._right, (self.why,)),
+        ):
+            for index, widget in enumerate(widgets):
+                column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
+        self._centre.setStretch(0, 1)
+        self._centre.setStretch(1, 0)
+        self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
+        self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
+        self._connect(session)
+        self.filled = True
+
+    def _connect(self, session: "Session") -> None:
+        self.chart.first_painted.connect(self.first_painted)
+        self.model_panel.import_wanted.connect(self.documents.ask_import)
+        self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
+        self.gpu_panel.add_wanted.connect(self.add_gpus)
         self.documents.opened.connect(lambda text: self.status.showMessage(text, 4000))
         self.documents.recent_changed.connect(self._fill_recent)
         session.document_changed.connect(self._title)
         session.state_changed.connect(lambda _state, _before: self._title())
-        theme.changed.connect(self._recolour)
-        self._recolour(theme.tokens)
-        self._fill_recent()
         self._title()
-        self._restore()
         self.columns.setFocus()  # else the first button of the toolbar has it
 
     def pick_model(self) -> None:
@@ -121,10 +178,11 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
+        if self.filled:
+            self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if dropped_file(event.mimeData()) is not None:
+        if self.filled and dropped_file(event.mimeData()) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
@@ -135,7 +193,7 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self, lambda: self.documents.take(path))
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if not self.documents.may_close():
+        if self.filled and not self.documents.may_close():
             event.ignore()
             return
         self.settings.keep_bytes("window", self.saveGeometry())
@@ -161,28 +219,28 @@ class MainWindow(QMainWindow):
         self.actions_.fill_toolbar(bar)
         self.addToolBar(bar)
 
-    def _add_panels(self) -> None:
-        self.model_panel = ModelPanel(self.session)
-        self.phases_panel = PhasesPanel(self.session, self.theme)
-        self.gpu_panel = GpuPanel(self.session)
-        self.model_panel.import_wanted.connect(self.documents.ask_import)
-        self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
-        self.gpu_panel.add_wanted.connect(self.add_gpus)
-        self.chart = LifecycleView(self.session, self.theme)
-        self.table = FigureView(self.session, self.theme)
-        self.why = WhyPanel(self.session, self.theme)
-        left = _column("panel", (14, 12, 14, 12), self.model_panel, self.phases_panel, self.gpu_panel)
-        centre = _column("window", (16, 12, 16, 12), self.chart, self.table)
+    def _add_columns(self) -> None:
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self.columns.setHandleWidth(1)
         self.columns.setChildrenCollapsible(False)
-        for widget, stretch in ((left, 0), (centre, 1), (self.why, 0)):
-            self.columns.addWidget(widget)
-            self.columns.setStretchFactor(self.columns.count() - 1, stretch)
-        left.setMinimumWidth(320)
-        self.why.setMinimumWidth(210)
+        self._left = self._column("panel", (14, 12, 14, 12), 320)
+        self._centre = self._column("window", (16, 12, 16, 12), 0)
+        self._right = self._column("panel", (0, 0, 0, 0), 210)
+        for index, stretch in enumerate((0, 1, 0)):
+            self.columns.setStretchFactor(index, stretch)
         self.columns.setSizes([LEFT_WIDTH, 1440 - LEFT_WIDTH - RIGHT_WIDTH, RIGHT_WIDTH])
         self.setCentralWidget(self.columns)
+
+    def _column(self, surface: str, margins: tuple[int, int, int, int], narrowest: int) -> QVBoxLayout:
+        column = QWidget()
+        column.setProperty("surface", surface)
+        column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        column.setMinimumWidth(narrowest)
+        layout = QVBoxLayout(column)
+        layout.setContentsMargins(*margins)
+        layout.setSpacing(10)
+        self.columns.addWidget(column)
+        return layout
 
     def _restore(self) -> None:
         geometry, columns = self.settings.bytes_of("window"), self.settings.bytes_of("columns")
@@ -228,13 +286,10 @@ def dropped_file(dropped: QMimeData) -> Path | None:
     return path if path is not None and path.suffix in (SUFFIX, ".json") else None
 
 
-def _column(surface: str, margins: tuple[int, int, int, int], *widgets: QWidget) -> QWidget:
-    column = QWidget()
-    column.setProperty("surface", surface)
-    column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-    layout = QVBoxLayout(column)
-    layout.setContentsMargins(*margins)
-    layout.setSpacing(10)
-    for index, widget in enumerate(widgets):
-        layout.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
-    return column
+def _clear(layout: QVBoxLayout) -> None:
+    """Take away what stands in a column."""
+    while (item := layout.takeAt(0)) is not None:
+        widget = item.widget()
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()

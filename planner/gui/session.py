@@ -27,14 +27,14 @@ class Session(QObject):
     document_changed = Signal()
     """The file, its name, or whether there is something to save."""
 
-    def __init__(self, scenario: Scenario, catalog: Catalog, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, scenario: Scenario, catalog: Catalog, undo_stack: QUndoStack) -> None:
+        super().__init__(undo_stack.parent())
         self.catalog = catalog
         self.state: State = derive(scenario, catalog, None)
         self.view = ViewState()
         self.path: Path | None = None
         self.saved_at: datetime | None = None
-        self.undo_stack = QUndoStack(self)
+        self.undo_stack = undo_stack
         self.undo_stack.cleanChanged.connect(self.document_changed)
         self._parked: dict[PhaseName, Any] = {}
         self._ready: State | None = None

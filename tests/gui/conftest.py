@@ -85,7 +85,7 @@ def window(qtbot: QtBot, qapp: QApplication, settings: Settings) -> Iterator[Mai
     yield window
     window.session.undo_stack.setClean()
     window.close()
-    for item in (window, window.theme, window.session):
+    for item in (window, window.theme):
         item.deleteLater()
         qapp.sendPostedEvents(item, QEvent.Type.DeferredDelete)
 

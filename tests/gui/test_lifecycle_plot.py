@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.chart.paint import paint
 from planner.chart.palette import COMPONENT_COLOURS
-from planner.gui.views.chart_state import screen_style
+from planner.gui.views.screen_style import screen_style
 from planner.units import GIB
 
 

@@ -1,6 +1,7 @@
 """A model by hand: layers, widths, heads. The plan takes it over in one step."""
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QScrollArea, QVBoxLayout, QWidget
 
 from planner.gui.dialogs.dimensions import dimensions_of
@@ -19,7 +20,7 @@ class DimensionsDialog(QDialog):
         self.resize(460, 560)
         self._session = session
         scenario = session.state.scenario.with_value(("model",), {"dimensions": dimensions_of(session.state)})
-        self.draft = Session(scenario, session.catalog, self)
+        self.draft = Session(scenario, session.catalog, QUndoStack(self))
         self._form = Form(Dimensions, ("model", "dimensions"), self.draft, "")
         self.facts = text_label("", "hint", wrap=True)
         self.facts.setAccessibleName("Draft facts")

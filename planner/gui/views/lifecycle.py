@@ -6,12 +6,10 @@ than everything else at the start. The plot, with tooltips, clicks and keys, the
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedLayout, QVBoxLayout, QWidget
 
 from planner.chart.names import PHASE_NAMES
-from planner.chart.paint import paint
 from planner.chart.spec import ChartSpec
 from planner.chart.table import chart_description
 from planner.engine.plan import PHASES, PhaseName
@@ -19,34 +17,15 @@ from planner.engine.term import Component
 from planner.gui.session import Session
 from planner.gui.state import State
 from planner.gui.theme import Theme
-from planner.gui.views.chart_state import chart_of, screen_style
+from planner.gui.views.chart_state import chart_of
+from planner.gui.views.painted_chart import CHART_NAME, PaintedChart
+from planner.gui.views.screen_style import screen_style
 
 if TYPE_CHECKING:
     from planner.gui.views.lifecycle_plot import LifecyclePlot
 
-NAME = "Lifecycle chart"
 _PLOT_DELAY_MS = 30
 """What is on screen first may be used before the import of pyqtgraph stops everything for a moment."""
-
-
-class PaintedChart(QWidget):
-    """The chart as a picture; `painted` after each painting."""
-
-    painted = Signal()
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName(NAME)
-        self._theme = theme
-        self.spec: ChartSpec | None = None
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        if self.spec is not None:
-            painter = QPainter(self)
-            paint(painter, QRectF(self.rect()), self.spec, screen_style(self._theme.tokens))
-            painter.end()
-            self.painted.emit()
 
 
 class LifecycleView(QFrame):
@@ -87,7 +66,7 @@ class LifecycleView(QFrame):
             from planner.gui.views.lifecycle_plot import LifecyclePlot
 
             self.plot = LifecyclePlot(screen_style(self._theme.tokens))
-            self.plot.setAccessibleName(NAME)
+            self.plot.setAccessibleName(CHART_NAME)
             self.plot.picked.connect(self._on_picked)
             self._stack.addWidget(self.plot)
             QWidget.setTabOrder(self._picture, self.plot)

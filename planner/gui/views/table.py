@@ -17,9 +17,9 @@ from planner.gui.session import Session
 from planner.gui.theme import Theme
 from planner.gui.verdicts import chip_colours
 from planner.gui.views.chart_state import chart_of
+from planner.gui.views.screen_style import TABLE_HEADER_HEIGHT, TABLE_ROW_HEIGHT
 from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
 
-ROW_HEIGHT = 27
 _PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
 _WIDEST_TITLE = 110
@@ -97,13 +97,13 @@ class FigureView(QTableView):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTabKeyNavigation(False)
         self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
+        self.verticalHeader().setDefaultSectionSize(TABLE_ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setTextElideMode(Qt.TextElideMode.ElideRight)
         header.setSectionsClickable(False)
         header.setMinimumSectionSize(16)
-        header.setFixedHeight(28)
+        header.setFixedHeight(TABLE_HEADER_HEIGHT)
         self.clicked.connect(self._on_cell)
         self.activated.connect(self._on_cell)
         session.state_changed.connect(lambda _state, _before: self._show())
@@ -148,7 +148,7 @@ class FigureView(QTableView):
                 header.resizeSection(column, width)
         scrolls = sum(wanted) + first > room
         bar = self.horizontalScrollBar().sizeHint().height() if scrolls else 0
-        height = header.height() + ROW_HEIGHT * max(self.table.rowCount(), 1) + bar + 2
+        height = header.height() + TABLE_ROW_HEIGHT * max(self.table.rowCount(), 1) + bar + 2
         if self.height() != height:
             self.setFixedHeight(height)
 
