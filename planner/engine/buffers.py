@@ -1,13 +1,14 @@
 """Buffers: tensors that a model's modules keep on the GPU beside their parameters."""
 
+from planner.engine.activations.versions import is_before
 from planner.engine.term import Factor, Term
 from planner.model.spec import Attention, LatentAttention, ModelSpec
 
 ROTARY = "transformers 5.24, LlamaRotaryEmbedding: inv_freq and original_inv_freq, fp32"
 
 
-def buffer_terms(spec: ModelSpec, weight_bytes: int, alive: tuple[str, ...]) -> tuple[Term, ...]:
-    """All buffers of the model, whose weights have `weight_bytes` bytes per element."""
+def buffer_terms(spec: ModelSpec, weight_bytes: int, alive: tuple[str, ...], *, version: str = "") -> tuple[Term, ...]:
+    """All buffers of the model, whose weights have `weight_bytes` bytes per element, in a version of transformers."""
     told = [
         Term(
             "weights",
@@ -21,6 +22,7 @@ def buffer_terms(spec: ModelSpec, weight_bytes: int, alive: tuple[str, ...]) -> 
         )
         for stack in spec.stacks
         for buffer in stack.buffers
+        if buffer.gone_since is None or is_before(version, buffer.gone_since)
     ]
     return (*rotary_buffers(spec, alive), *told)
 

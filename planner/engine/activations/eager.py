@@ -5,7 +5,10 @@ LinearAlgebra.cpp: _matmul_impl` (operands of four dimensions are reshaped to a 
 that are no view of one).
 """
 
+from collections.abc import Sequence
+
 from planner.engine.activations import ops
+from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import layer_dims
 from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.functions import saves_output
@@ -66,6 +69,8 @@ def _eager(
         weights = ops.elementwise(
             t, batched(t, query, key_states, dims, "scores", turned, strided and turned), "scaled scores"
         )
+        if shape.masks_scores:
+            weights = _overwritten(t, weights)
         if softcap:
             weights = ops.elementwise(t, weights, "scores over the cap")
             weights = saves_output(t, weights, "tanh")
@@ -78,6 +83,21 @@ def _eager(
         output = batched(t, weights, value_states, query.dims, "attention output", False, strided)
         output = ops.contiguous(t, output, label="attention output, contiguous")
         return output, weights
+
+
+def _overwritten(t: Tape, scores: Tensor) -> Tensor:
+    """`torch.where(causal_mask, scores, lowest)` with a slice of a buffer as the mask; so is its gradient."""
+    out = t.new(scores.dims, scores.dtype, "scores with a causal mask")
+    t.tick("scores with a causal mask")
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = t.new(out_dims, out_dtype, "gradient of masked scores")
+        t.tick("gradient of masked scores")
+        return [gradient]
+
+    out_dims, out_dtype = out.dims, out.dtype
+    record(t, "where", [scores], [out], backward)
+    return out
 
 
 def softmax_to(t: Tape, scores: Tensor, dtype: str, *, upcast: bool) -> Tensor:

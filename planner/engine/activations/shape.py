@@ -53,8 +53,12 @@ class LayerShape:
     mlp_bias: bool
     experts: ExpertShape | None = None
     latent: LatentShape | None = None
+    whole_qk_norm: bool = False
+    """Queries and keys are normalised over all heads at once, not head by head (OLMoE)."""
     single_sequence: bool = False
     """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
+    masks_scores: bool = False
+    """Eager attention overwrites scores by a causal mask of its own (GPT-2 before transformers 5)."""
     shared_mask: bool = False
     """No sequence is padded: one boolean mask serves the whole batch."""
     caches_all_heads: bool = False

@@ -12,6 +12,11 @@ def framework_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 
 
+def is_before(version: str, first: tuple[int, ...]) -> bool:
+    """Whether `version` is stated and older than `first`."""
+    return () < framework_version(version) < first
+
+
 def builds_mask_without_being_given_one(version: str) -> bool:
     """transformers 4.53 to 4.57 look for packed sequences when no mask is passed and no cache is used, in training.
 

@@ -53,7 +53,8 @@ def plan_forward(
         pipeline=parallelism.pipeline,
         expert_parallel=parallelism.expert,
     )
-    return TracedPhase(lowered, (*weights, *buffer_terms(spec, BYTES[weight_dtype], FORWARD)), {"forward": "forward"})
+    buffers = buffer_terms(spec, BYTES[weight_dtype], FORWARD, version=phase.framework_version)
+    return TracedPhase(lowered, (*weights, *buffers), {"forward": "forward"})
 
 
 def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:

@@ -46,6 +46,7 @@ class StateChoices:
     virtual_tokens: int
     updates_in_backward: bool
     profile: str
+    version: str
 
     @classmethod
     def of(cls, phase: TrainingStep) -> "StateChoices":
@@ -65,6 +66,7 @@ class StateChoices:
             virtual_tokens(phase),
             updates_in_backward(phase),
             phase.activation_profile,
+            phase.framework_version,
         )
 
     @property
@@ -116,7 +118,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     terms = (
         *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
         *_adapter_weights(choices, tensors),
-        *buffer_terms(spec, BYTES[choices.weight_dtype], ALL),
+        *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *_whole_table_gradient(spec, choices, elements),
         *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),

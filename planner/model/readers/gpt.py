@@ -5,7 +5,7 @@ from dataclasses import replace
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, hidden_dropout, layer
 from planner.model.readers.layers import layer_count, merged
-from planner.model.spec import LAYER_NORM, LayerGroup, ModelSpec, Part, Table
+from planner.model.spec import LAYER_NORM, Buffer, LayerGroup, ModelSpec, Part, Table
 
 MODEL_TYPES = ("gpt2", "gpt_bigcode", "gptj", "codegen", "gpt_neo", "gpt_neox")
 
@@ -83,7 +83,20 @@ def read(config: Config, task: str | None) -> ModelSpec:
     before: tuple[Part, ...] = ()
     if config.model_type in ("gpt2", "gpt_bigcode", "gpt_neo"):
         before = (Table("wpe", config.size("max_position_embeddings"), hidden),)
-    return decoder_model(config, task, traits, _layers(config, traits), before)
+    spec = decoder_model(config, task, traits, _layers(config, traits), before)
+    if config.model_type != "gpt2":
+        return spec
+    return replace(spec, stacks=(replace(spec.stack, buffers=_causal_buffers(config)),))
+
+
+def _causal_buffers(config: Config) -> tuple[Buffer, ...]:
+    """Until version 5 every attention layer kept a causal mask of all positions."""
+    source = "transformers 4.57.6, GPT2Attention: buffers `bias` and `masked_bias`"
+    layers, positions = layer_count(config), config.size("max_position_embeddings")
+    return (
+        Buffer("causal masks", layers * positions * positions, 1, source, (5,)),
+        Buffer("values of masked scores", layers, None, source, (5,)),
+    )
 
 
 def _layers(config: Config, traits: Traits) -> tuple[LayerGroup, ...]:

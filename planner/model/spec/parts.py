@@ -112,6 +112,8 @@ class Buffer:
     bytes_per_element: int | None = None
     """None: it has the dtype of the weights."""
     source: str = ""
+    gone_since: tuple[int, ...] | None = None
+    """The first version of transformers whose class no longer keeps it; None: it still does."""
 
 
 @dataclass(frozen=True, slots=True)

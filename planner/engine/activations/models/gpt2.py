@@ -3,7 +3,7 @@
 Source: transformers 5.24, `models/gpt2/modeling_gpt2.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.attention import attend
@@ -29,6 +29,7 @@ from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import Found, Setting
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.versions import is_before
 from planner.engine.term import Factor
 from planner.model.spec import LAYER_NORM, Attention, DenseFeedForward, ModelSpec, Table
 
@@ -161,7 +162,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and not feed_forward.gated
     ):
         return None
-    shape = attention_shape(0, group, setting)
+    shape = replace(attention_shape(0, group, setting), masks_scores=is_before(setting.version, (5,)))
     symbols = (*attention_symbols(shape, group, setting), Factor("position rows", tables[0].rows))
     body = Gpt2Body((shape,), embedding_dropout(spec, setting), is_tied(spec))
     return Found(body, symbols, {"0": group.count})
