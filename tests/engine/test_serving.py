@@ -184,7 +184,7 @@ def test_transformers_ends_decoding_with_weights_and_the_final_cache():
     moments, _ = plan(
         spec, "h20-96gb", engine="transformers", context_length=32768, prompt_tokens=30720
     ).ledger.settle()
-    assert moments["decode"].allocated_bytes == pytest.approx(21251489792, rel=0.002)
+    assert moments["decode"].allocated_bytes == pytest.approx(21251489792, rel=0.004)
 
 
 def test_the_need_grows_with_requests_while_the_reserve_does_not():

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from planner.engine.kv_cache import total_bytes
 from planner.engine.ledger import Ledger
+from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
@@ -51,6 +53,8 @@ def plan_serving(
     judge: ChosenGpu,
     hardware: HardwareCatalog,
     working_set: Sequence[Term] = (),
+    *,
+    gpus_per_node: int = 8,
 ) -> ServingPlan:
     """Plan a serving phase on each of `gpus`; the ledger is that of `judge`.
 
@@ -62,8 +66,10 @@ def plan_serving(
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
     needs = {gpu.id: _need(phase, load, gpu, plans[gpu.id], hardware) for gpu in gpus}
+    asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
+    found = {gpu.id: asker.answers(gpu, phase.context_distribution) for gpu in gpus}
     details: dict[str, Any] = {
-        "kv": _kv(phase, load, plans),
+        "kv": {**_kv(phase, load, plans), **answers_json(found)},
         "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
     }
     if judging.buffers:
@@ -95,7 +101,10 @@ def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) 
         "bytes_per_token": int(rate(load)),
         "tokens_needed": int(load.sequences) * int(load.context_tokens),
         **expected,
-        "bytes_needed": {gpu_id: int(plan.holdings.cache_bytes) for gpu_id, plan in plans.items()},
+        "bytes_needed": {
+            gpu_id: int(total_bytes(item for item in plan.holdings.cache if "decode" in item.alive))
+            for gpu_id, plan in plans.items()
+        },
         "tokens_available": available,
         "max_concurrency": {
             gpu_id: None if tokens is None else round(tokens / int(load.context_tokens), 2)

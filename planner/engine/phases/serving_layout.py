@@ -46,12 +46,23 @@ def serving_gpus_needed(
 
 def layouts(engine: str, spec: ModelSpec, gpus: int, gpus_per_node: int) -> Iterator[tuple[int, int, int]]:
     """Legal (tensor, pipeline, data) degrees whose product is `gpus`."""
-    heads = [m.heads for m in (g.mixer for g in spec.stack.groups) if isinstance(m, Attention | LatentAttention)]
-    most_tensor = 1 if engine in WHOLE_SPLITS else min(gpus, gpus_per_node)
-    for tensor in range(1, most_tensor + 1):
-        if gpus % tensor or any(count % tensor for count in heads) or (tensor > 1 and not heads):
+    degrees = (1,) if engine in WHOLE_SPLITS else tensor_degrees(engine, spec, min(gpus, gpus_per_node))
+    for tensor in degrees:
+        if gpus % tensor:
             continue
         rest = gpus // tensor
         for pipeline in range(1, min(rest, spec.layers) + 1):
             if rest % pipeline == 0:
                 yield tensor, pipeline, rest // pipeline
+
+
+def tensor_degrees(engine: str, spec: ModelSpec, most: int) -> Iterator[int]:
+    """Degrees up to `most` over which one copy can be divided: they divide all heads, or any number of layers."""
+    mixers = [group.mixer for group in spec.stack.groups]
+    heads = [mixer.heads for mixer in mixers if isinstance(mixer, Attention | LatentAttention)]
+    for degree in range(1, most + 1):
+        if engine in WHOLE_SPLITS:
+            if degree <= spec.layers:
+                yield degree
+        elif degree == 1 or (heads and all(count % degree == 0 for count in heads)):
+            yield degree

@@ -18,8 +18,11 @@ from planner.scenario.serving import Serving
 
 def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
     """What the load needs on the judging GPU, and a verdict for each GPU by what the engine would do there."""
-    working_set = generation_working_set(phase, spec) if phase.engine == "transformers" else ()
-    planned = plan_serving(phase, spec, context.gpus, context.judge, context.hardware, working_set)
+    traced = phase.engine == "transformers" and spec.task != "diffusion"
+    working_set = generation_working_set(phase, spec) if traced else ()
+    planned = plan_serving(
+        phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node
+    )
     moments, terms = planned.ledger.settle()
     top = max(moments.values(), key=lambda moment: moment.allocated_bytes)
     overhead = sum(

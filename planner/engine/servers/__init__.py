@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from planner.engine.servers.diffusion import diffusion_terms
 from planner.engine.servers.division import ServerPlan, rate
 from planner.engine.servers.llama_cpp import plan_llama_cpp
 from planner.engine.servers.sglang import plan_sglang
@@ -27,7 +28,8 @@ def plan_server(
     """How `engine` divides one GPU. Only transformers needs the traced `working_set` of a pass."""
     if engine in POOLED:
         return POOLED[engine](load, chosen, overheads)
-    return plan_transformers(load, chosen, overheads, working_set)
+    made = diffusion_terms(load) if load.spec.task == "diffusion" else working_set
+    return plan_transformers(load, chosen, overheads, made)
 
 
 __all__ = ["MOMENTS", "POOLED", "ServerPlan", "ServingWorkload", "plan_server", "rate", "serving_workload"]

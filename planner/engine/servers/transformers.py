@@ -19,6 +19,7 @@ from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overheads
 
+WORKSPACE = "cuBLAS workspace"
 SOURCE = "transformers/cache_utils.py DynamicCache: exactly the tokens seen; slopes of the Qwen3 speed tables are exact"
 
 
@@ -33,8 +34,9 @@ def plan_transformers(
     prefill = _cache(load, load.prompt_tokens, ("prefill", "sampling"))
     decode = _cache(load, load.context_tokens, ("decode",))
     growth = _growth(decode)
-    overhead = process_overhead(chosen.gpu, overheads, ("load", *RUNNING), gpus=load.gpus, training=False).terms
-    activation = (*working_set, *growth)
+    standing = process_overhead(chosen.gpu, overheads, ("load", *RUNNING), gpus=load.gpus, training=False).terms
+    overhead = tuple(item for item in standing if item.name != WORKSPACE)
+    activation = (*working_set, *growth, _workspace(chosen, overheads))
     held = Holdings(weights, decode, activation, overhead)
     alive = (*prefill, *decode, *activation)
     peak_bytes = reduce(
@@ -52,6 +54,12 @@ def plan_transformers(
         tokens_available=pool_tokens(room, held, load, 1),
         slack_bytes=held.cache_bytes if grows else 0,
     )
+
+
+def _workspace(chosen: ChosenGpu, overheads: Overheads) -> Term:
+    """torch takes it from its own allocator, so that allocated memory counts it: 32 MiB of the Qwen3 tables' peaks."""
+    size = overheads.cublas_workspace(chosen.gpu)
+    return Term("temporaries", WORKSPACE, (Factor("bytes", size.bytes),), RUNNING, size.source)
 
 
 def _cache(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> tuple[Term, ...]:

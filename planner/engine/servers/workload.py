@@ -40,6 +40,8 @@ class ServingWorkload:
     prefix_caching: bool | None = None
     speculative_tokens: int = 0
     state_slots: int | None = None
+    image_height: int | None = None
+    image_width: int | None = None
     expands_latent: bool = False
     """The engine caches expanded keys and values instead of the latent."""
 
@@ -83,6 +85,8 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         prefix_caching=phase.prefix_caching,
         speculative_tokens=phase.speculative_tokens,
         state_slots=phase.state_cache_slots,
+        image_height=phase.image_height,
+        image_width=phase.image_width,
         expands_latent=phase.engine == "vllm" and not vllm_band(phase.engine_version).latent,
     )
 
