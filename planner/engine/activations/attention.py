@@ -9,6 +9,7 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import LLAMA, LayerWeights, layer_dims, linear, rms_norm, rotate
 from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.ops import Needs, Saved
+from planner.engine.activations.rotary import rotate_part
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.activations.virtual import with_prefix
@@ -33,7 +34,9 @@ def self_attention(
         query = _heads(t, weights, "q", hidden_states)
         key = _heads(t, weights, "k", hidden_states)
         value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
-        query, key = rotate(t, query, key, cos, sin, half)
+        query, key = (
+            rotate(t, query, key, cos, sin, half) if shape.rotates_all else rotate_part(t, shape, query, key, cos, sin)
+        )
         if cache is not None:
             key, value = cache.update(t, key, value)
         if t.techniques.virtual_tokens == "prefix":

@@ -82,7 +82,8 @@ def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
     full = recipe.lora is None
     norms = {name: t.parameter(hidden, recipe.weight_dtype, trainable=full) for name in ("input", "post_attention")}
     if shape.qk_norm:
-        norms |= {name: t.parameter((head_dim,), recipe.weight_dtype, trainable=full) for name in ("q", "k")}
+        sizes = {"q": query, "k": key} if shape.whole_qk_norm else dict.fromkeys(("q", "k"), (head_dim,))
+        norms |= {name: t.parameter(dims, recipe.weight_dtype, trainable=full) for name, dims in sizes.items()}
     return LayerWeights({role: make_linear(t, recipe, role, i, o, bias) for role, i, o, bias in plan}, norms)
 
 
@@ -210,11 +211,11 @@ def cast_weight(t: Tape, weight: Tensor) -> Tensor:
 
 
 def rms_norm(t: Tape, weight: Tensor, hidden_states: Tensor, name: str) -> Tensor:
-    """`LlamaRMSNorm.forward`."""
+    """`LlamaRMSNorm.forward`, over as many dimensions as the weight has."""
     with t.module(name, f"{LLAMA}: LlamaRMSNorm.forward"):
         dtype = hidden_states.dtype
         hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
-        variance = ops.mean(t, ops.square(t, hidden_states))
+        variance = ops.mean(t, ops.square(t, hidden_states), len(weight.dims))
         hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
         return ops.mul(t, weight, ops.to(t, hidden_states, dtype, "normalised, cast back"), "output")
 

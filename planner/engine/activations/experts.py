@@ -5,8 +5,9 @@ of `models/mixtral`, `models/qwen3_moe`, `models/granitemoe` and `models/deepsee
 """
 
 from planner.engine.activations import ops, ops_experts
-from planner.engine.activations.blocks import LayerWeights, layer_dims, linear, mlp
+from planner.engine.activations.blocks import LayerWeights, cast_weight, layer_dims, linear, mlp
 from planner.engine.activations.functions import activate, saves_output
+from planner.engine.activations.ops_scan import masked_fill
 from planner.engine.activations.ops_shape import split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import ExpertShape, LayerShape
@@ -94,8 +95,6 @@ def _router_logits(
     router, bias = weights.others["router"], weights.others.get("router bias")
     x = ops.to(t, hidden_states, "fp32", "hidden states in fp32") if routing.fp32 else hidden_states
     if t.autocast:
-        from planner.engine.activations.blocks import cast_weight
-
         x, router = ops.to(t, x, t.autocast, "input cast by autocast"), cast_weight(t, router)
         bias = cast_weight(t, bias) if bias is not None else None
     if bias is not None:
@@ -126,8 +125,8 @@ def _best_groups(t: Tape, shape: LayerShape, scores: Tensor, choice: Tensor, bes
         negative = t.new(choice.dims, "bool", "masked experts")
         t.tick("masked experts")
         del boolean
-    masked = ops.elementwise(t, choice, "scores of the chosen groups")
-    del group_mask, score_mask, chosen, negative, scores
+    masked = masked_fill(t, choice, negative, choice.dims, "scores of the chosen groups")
+    del group_mask, score_mask, chosen, scores
     return masked
 
 

@@ -130,9 +130,9 @@ def _square_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) 
     return [gradient]
 
 
-def mean(t: Tape, x: Tensor) -> Tensor:
-    """Mean over the last dimension, kept as 1; backward spreads it out again."""
-    out = _make(t, (*x.dims[:-1], 1), x.dtype, "mean")
+def mean(t: Tape, x: Tensor, over: int = 1) -> Tensor:
+    """Mean over the last dimension or more of them, kept as 1; backward spreads it out again."""
+    out = _make(t, (*x.dims[:-over], *(1,) * over), x.dtype, "mean")
     record(t, "mean", [x], [out], _spread(x.dims))
     return out
 

@@ -174,7 +174,7 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
 def _rotations(t: Tape, shape: LayerShape, dtype: str) -> tuple[Tensor, Tensor]:
     """Cosines and sines, or one table of complex numbers in the place of both."""
     if shape.latent is None:
-        return rotary_tables(t, layer_dims(shape, "head dim"), dtype)
+        return rotary_tables(t, layer_dims(shape, "head dim" if shape.rotates_all else "rotated"), dtype)
     rope_dim = layer_dims(shape, "rope dim")
     if shape.latent.rotary != "complex":
         return rotary_tables(t, rope_dim, dtype)

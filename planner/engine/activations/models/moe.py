@@ -6,7 +6,7 @@ from planner.engine.activations.models import llama
 from planner.engine.activations.setting import Found, Setting, divided
 from planner.engine.activations.shape import ExpertShape, LayerShape
 from planner.engine.term import Factor
-from planner.model.spec import LayerGroup, MixtureOfExperts, ModelSpec
+from planner.model.spec import Attention, LayerGroup, MixtureOfExperts, ModelSpec
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
@@ -14,9 +14,38 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     groups = spec.stack.groups
     if len(spec.stacks) > 1 or not any(isinstance(group.feed_forward, MixtureOfExperts) for group in groups):
         return None
-    if not all(llama.has_llama_attention(group) and is_told(group) for group in groups):
+    if not all(_has_told_attention(group) and is_told(group) for group in groups):
         return None
-    return with_experts(llama.approximate(spec, setting), spec, setting)
+    return with_experts(_with_attention(llama.approximate(spec, setting), spec), spec, setting)
+
+
+def _has_told_attention(group: LayerGroup) -> bool:
+    """Llama's attention, whatever part of a head turns and however wide the norms of queries and keys are."""
+    mixer = group.mixer
+    if not isinstance(mixer, Attention) or mixer.rotary_share == 0:
+        return False
+    scope = "head" if mixer.qk_norm_scope == "all" else mixer.qk_norm_scope
+    likened = replace(mixer, rotary_share=1.0, qk_norm_scope=scope)
+    return llama.has_llama_attention(replace(group, mixer=likened))
+
+
+def _with_attention(found: Found, spec: ModelSpec) -> Found:
+    """`found` with what its attention has beyond Llama's."""
+    body = found.body
+    assert isinstance(body, llama.DecoderBody)
+    shapes: list[LayerShape] = []
+    symbols = list(found.symbols)
+    for shape, group in zip(body.layers, spec.stack.groups, strict=True):
+        mixer = llama.attention_of(group)
+        rotated = int(mixer.head_dim * mixer.rotary_share)
+        whole = mixer.qk_norm_scope == "all"
+        shapes.append(replace(shape, whole_qk_norm=whole, rotates_all=mixer.rotary_share == 1.0))
+        symbols += [
+            Factor(f"{shape.name}rotated", rotated),
+            Factor(f"{shape.name}half rotated", rotated // 2),
+            Factor(f"{shape.name}head dim not rotated", mixer.head_dim - rotated),
+        ]
+    return replace(found, body=replace(body, layers=tuple(shapes)), symbols=tuple(symbols))
 
 
 def is_told(group: LayerGroup) -> bool:
@@ -74,6 +103,8 @@ def expert_symbols(name: str, mixture: MixtureOfExperts, hidden_size: int, setti
     return [
         Factor(f"{name}experts", mixture.experts),
         Factor(f"{name}experts per token", mixture.experts_per_token),
+        Factor(f"{name}expert groups", mixture.groups),
+        Factor(f"{name}chosen groups", mixture.chosen_groups),
         Factor(f"{name}expert width", mixture.latent_size or hidden_size),
         divided(f"{name}expert ffn", mixture.size, setting.tensor_parallel),
         divided(f"{name}ffn", shared, setting.tensor_parallel),
