@@ -9,7 +9,7 @@ from planner.engine.activations.blocks import Linear, layer_dims, linear, slots_
 from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.decoders import attention_shape, attention_symbols
 from planner.engine.activations.eager import eager_attention
-from planner.engine.activations.functions import activate
+from planner.engine.activations.functions import activate, drop_path
 from planner.engine.activations.kernels import kernel
 from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.ops_shape import reshape
@@ -37,6 +37,8 @@ class EncoderShape:
     key_bias: bool
     dropout: bool
     """Dropout after attention and after the feed-forward, in training."""
+    drops_paths: bool = False
+    """Stochastic depth after both, in training."""
 
 
 @dataclass(slots=True)
@@ -70,7 +72,10 @@ def encoder_shape(
     )
     shape = replace(attention_shape(0, group, setting), name=name, masked=masked, kernel=chosen)
     key_bias = mixer.qkv_bias if mixer.key_bias is None else mixer.key_bias
-    return EncoderShape(shape, width, group.norm, key_bias, setting.training and group.dropout > 0)
+    training = setting.training
+    return EncoderShape(
+        shape, width, group.norm, key_bias, training and group.dropout > 0, training and group.drop_path > 0
+    )
 
 
 def encoder_symbols(shape: EncoderShape, group: LayerGroup, setting: Setting) -> tuple[Factor, ...]:
@@ -198,13 +203,13 @@ def pre_norm_layer(t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Te
     hidden_states = normalise(t, layer.norms["norm1"], hidden_states, "norm1")
     hidden_states, _weights = _projected_attention(t, layer, hidden_states, mask)
     hidden_states = _scaled(t, layer, hidden_states, "layer_scale1")
-    hidden_states = ops.add(t, hidden_states, residual, "residual sum")
+    hidden_states = ops.add(t, _left(t, layer, hidden_states), residual, "residual sum")
     residual = hidden_states
     hidden_states = normalise(t, layer.norms["norm2"], hidden_states, "norm2")
     with t.module("mlp"):
         hidden_states = feed_forward(t, layer, hidden_states)
     hidden_states = _scaled(t, layer, hidden_states, "layer_scale2")
-    return ops.add(t, hidden_states, residual, "residual sum")
+    return ops.add(t, _left(t, layer, hidden_states), residual, "residual sum")
 
 
 def _projected_attention(
@@ -220,6 +225,10 @@ def _scaled(t: Tape, layer: EncoderLayer, hidden_states: Tensor, name: str) -> T
     if name in layer.tensors:
         hidden_states = ops.mul(t, hidden_states, layer.tensors[name], "scaled output")
     return ops.dropout(t, hidden_states) if layer.shape.dropout else hidden_states
+
+
+def _left(t: Tape, layer: EncoderLayer, hidden_states: Tensor) -> Tensor:
+    return drop_path(t, hidden_states) if layer.shape.drops_paths else hidden_states
 
 
 def run_encoder(

@@ -66,3 +66,11 @@ def cube(t: Tape, x: Tensor) -> Tensor:
     if t.autocast:
         x = ops.to(t, x, "fp32", "input cast by autocast")
     return ops.square(t, x)
+
+
+def drop_path(t: Tape, x: Tensor) -> Tensor:
+    """`Dinov2DropPath.forward` in training: what is left of a batch, scaled up; a number per sample is kept."""
+    with t.module("drop_path"):
+        random = t.new((x.dims[0],), x.dtype, "samples kept")
+        t.tick("samples kept")
+        return ops.mul(t, ops.elementwise(t, x, "scaled up"), random, "samples kept of a batch")

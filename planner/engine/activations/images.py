@@ -110,5 +110,5 @@ def learned_tokens(stack: Stack) -> tuple[str, ...]:
 def patch_shape(stack: Stack, width: Dim, *, table: bool) -> PatchShape:
     """`table`: whether the positions stand in an embedding table."""
     projection = next(part for part in stack.before if isinstance(part, Convolution))
-    unused = tuple(part.name for part in stack.before if part.name == "mask_token")
+    unused = tuple(part.name for part in stack.before if isinstance(part, TensorPart) and part.name == "mask_token")
     return PatchShape(width, projection.bias, learned_tokens(stack), unused, table)

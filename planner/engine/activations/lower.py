@@ -12,6 +12,7 @@ from planner.engine.activations.fully_shard import unit_symbols
 from planner.engine.activations.models import (
     bert,
     bloom,
+    convnext,
     deepseek,
     falcon,
     gpt2,
@@ -38,6 +39,7 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    convnext.find,
     resnet.find,
     vit.find,
     moe.find,

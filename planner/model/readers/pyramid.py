@@ -110,7 +110,8 @@ def _convnext(config: Config) -> Stack:
             smaller = Convolution("downsampling_layer", sizes[index - 1], width, (2, 2), 2)
             groups.append(_between((NormPart("downsampling_norm", sizes[index - 1]), smaller), width, shrunk))
         block = Block("convnext", tuple(_convnext_parts(config, width)))
-        groups.append(LayerGroup(depth, block, None, norms=0, width=width, downsampling=shrunk))
+        dropped = config.number("drop_path_rate", 0.0, maximum=1.0)
+        groups.append(LayerGroup(depth, block, None, norms=0, width=width, downsampling=shrunk, drop_path=dropped))
     image = ImageInput(patch, config.optional_size("image_size"), channels)
     return Stack("vision", sizes[-1], None, tuple(groups), LAYER_NORM, before, image=image)
 
@@ -188,4 +189,6 @@ def _swin_group(config: Config, grid: Patches, depth: int, heads: int, width: in
         extra=extra,
         width=width,
         downsampling=shrunk,
+        dropout=config.number("hidden_dropout_prob", 0.0, maximum=1.0),
+        drop_path=config.number("drop_path_rate", 0.0, maximum=1.0),
     )

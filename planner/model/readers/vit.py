@@ -96,7 +96,10 @@ def tower_layer(
     if network is None:
         network = two_layers(config, config.size("intermediate_size"))
     dropped = config.number("hidden_dropout_prob", 0.0, maximum=1.0)
-    return LayerGroup(layer_count(config), mixer, network, LAYER_NORM, extra=tuple(extra), dropout=dropped)
+    paths = config.number("drop_path_rate", 0.0, maximum=1.0)
+    return LayerGroup(
+        layer_count(config), mixer, network, LAYER_NORM, extra=tuple(extra), dropout=dropped, drop_path=paths
+    )
 
 
 def two_layers(config: Config, size: int) -> DenseFeedForward:

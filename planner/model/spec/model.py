@@ -96,6 +96,8 @@ class LayerGroup:
     """Distinct sets of weights where layers share them (ALBERT); None: each layer has its own."""
     dropout: float = 0.0
     """Dropout of what the mixer and the feed-forward give."""
+    drop_path: float = 0.0
+    """Stochastic depth: how often a sample loses what a half gives; in a pyramid the rate grows from 0 to this."""
     residual_scaled: bool = False
     """What both give is multiplied by a constant before it is added (Granite)."""
     indices: tuple[int, ...] = ()

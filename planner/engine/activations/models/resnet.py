@@ -63,10 +63,15 @@ class ResNetBody:
 
         def pooled(t: Tape, pixels: Tensor) -> Tensor:
             with t.module("model", f"{RESNET}: ResNetModel.forward"):
-                hidden_state = _embed(t, stem, pixels, self.pooled_pixels, training=training)
+                # The model holds what the encoder reads, and every stage its own input.
+                embedding_output = _embed(t, stem, pixels, self.pooled_pixels, training=training)
+                hidden_state = stage_input = embedding_output
                 for block in blocks:
+                    if block.shortcut is not None:
+                        stage_input = hidden_state
                     with t.layer(block.slot), t.module("layer"):
                         hidden_state = _run_block(t, block, hidden_state, training=training)
+                del stage_input
                 return ops.view(t, mean_over(t, hidden_state, *hidden_state.dims[:2]), *hidden_state.dims[:1], "hidden")
 
         return Pyramid(recipe, book, make_classifier(book, self.classifies), pooled)

@@ -130,15 +130,16 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     if len(spec.stacks) != 1 or len(stack.groups) != 1 or stack.image is None or stack.embedding is not None:
         return None
     group = stack.groups[0]
-    scales = tuple(piece.name for piece in group.extra)
-    known = all(isinstance(piece, Convolution | TensorPart) for piece in stack.before)
+    scales = tuple(piece.name for piece in group.extra if isinstance(piece, TensorPart))
+    parts = [piece for piece in stack.before if isinstance(piece, Convolution | TensorPart)]
     if not (
-        known
-        and any(piece.name == "position_embeddings" for piece in stack.before)
+        len(parts) == len(stack.before)
+        and any(piece.name == "position_embeddings" for piece in parts)
         and is_plain(group)
         and group.arrangement == "pre"
         and group.norm == LAYER_NORM == stack.final_norm
         and scales in ((), SCALES)
+        and len(scales) == len(group.extra)
     ):
         return None
     layer = encoder_shape("", group, setting)
