@@ -1,12 +1,12 @@
 """From settled moments to a phase of the plan: peak, band, overhead and verdicts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.engine.band import band
 from planner.engine.host import by_name
-from planner.engine.overhead import allocator_term, process_overhead
+from planner.engine.overhead import allocator_term, process_overhead, workspace_term
 from planner.engine.plan import Moment, Peak, PhasePlan, Verdict
 from planner.engine.term import COMPONENTS, Component, Term
 from planner.engine.verdict import judge
@@ -32,6 +32,10 @@ class Need:
     case_class: str
     ranks: int = 1
     training: bool = False
+    backward: bool = False
+    """Whether a backward pass runs, on a thread with cuBLAS handles of its own."""
+    managed_terms: tuple[Term, ...] = ()
+    """CUDA managed memory (paged optimizers), which torch's allocator does not know."""
     expandable_segments: bool = False
     layer_activation_bytes: Callable[[], int] = lambda: 0
     host_terms: tuple[Term, ...] = ()
@@ -48,9 +52,12 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         context.judge.gpu, context.hardware.overheads, (top.name,), gpus=need.ranks, training=need.training
     )
     slack = allocator_term(top.allocated_bytes, (top.name,), expandable_segments=need.expandable_segments)
-    overhead = (slack, *standing.terms)
-    reserved = top.allocated_bytes + int(slack.bytes)
-    process = reserved + standing.bytes
+    alive, overheads = (top.name,), context.hardware.overheads
+    workspace = workspace_term(context.judge.gpu, overheads, alive, training=need.backward)
+    managed = tuple(replace(item, alive=alive) for item in need.managed_terms if top.name in item.alive)
+    overhead = (slack, workspace, *managed, *standing.terms)
+    reserved = top.allocated_bytes + int(slack.bytes) + int(workspace.bytes)
+    process = reserved + sum(int(item.bytes) for item in managed) + standing.bytes
     low, high = band(need.case_class).around(process)
     peak = Peak(top.name, top.allocated_bytes, reserved, process, low, high)
     return PhasePlan(

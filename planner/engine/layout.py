@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from planner.engine.assemble import Context
 from planner.engine.band import band, case_class
-from planner.engine.overhead import allocator_term, process_overhead
+from planner.engine.overhead import allocator_term, process_overhead, workspace_term
 from planner.engine.phases.step import plan_step
 from planner.engine.verdict import MOST_GPUS, gpus_needed
 from planner.hardware import ChosenGpu
@@ -43,5 +43,6 @@ def _process_bytes(phase: TrainingStep, spec: ModelSpec, layout: Parallelism, gp
     allocated = int(plan_step(phase.model_copy(update={"parallelism": layout}), spec).peak_bytes())
     slack = allocator_term(allocated, (), expandable_segments=phase.expandable_segments)
     standing = process_overhead(gpu.gpu, context.hardware.overheads, (), gpus=layout.ranks, training=True)
+    workspace = workspace_term(gpu.gpu, context.hardware.overheads, ())
     chosen = band(case_class("training", ranks=layout.ranks, approximate=spec.approximate is not None))
-    return chosen.around(allocated + int(slack.bytes) + standing.bytes)[1]
+    return chosen.around(allocated + int(slack.bytes) + int(workspace.bytes) + standing.bytes)[1]

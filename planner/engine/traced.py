@@ -128,6 +128,10 @@ class SettledPhase:
     def terms(self) -> tuple[Term, ...]:
         return self.phase.terms(self.winners)
 
+    def managed_terms(self) -> tuple[Term, ...]:
+        """What stands in CUDA managed memory, beside torch's allocator."""
+        return tuple(item for item in self.phase.standing if item.component == "overhead")
+
     def layer_activation_bytes(self) -> int:
         return self.phase.layer_activation_bytes(self.winners)
 

@@ -45,7 +45,8 @@ def _update_copies(phase: TrainingStep) -> int:
     chosen = optimizer_record(phase.optimizer).implementation(phase.optimizer_implementation)
     own = BYTES[PRECISIONS[phase.precision][0]]
     walk = [_copies(instant, own) for instant in chosen.get("walk", ())]
-    return ceil(max([chosen.get("list_copies", 0), *walk]))
+    copies: list[float] = [float(chosen.get("list_copies", 0)), *walk]
+    return ceil(max(copies))
 
 
 def _copies(instant: Mapping[str, Any], own: int) -> float:
