@@ -20,6 +20,8 @@ from planner.model.weights import Weight, weights
 from planner.resources import resource
 
 Copies = tuple[Weight, int]
+FP32_BYTES = 4
+KEPT_IN_FP32 = "transformers 5.24, models/deepseek_v3: `_keep_in_fp32_modules_strict` names the routers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def weight_terms(
     experts_as_linear: bool = False,
     kept_bytes: int | None = None,
     every_linear: bool = False,
+    keeps_fp32: bool = False,
 ) -> tuple[Term, ...]:
     """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
 
@@ -94,7 +97,8 @@ def weight_terms(
     block of 64, or with double quantization an 8-bit one, a float32 per 256 of these and their mean. A stage of a
     pipeline holds its layers and, first or last, the token table or the head. `experts_as_linear`: experts are linear
     layers, as in transformers 4. `kept_bytes` replaces the format's own width of what it does not convert;
-    `every_linear`: the head and linear layers of any class are converted too (Lightning's `BitsandbytesPrecision`).
+    `every_linear`: the head and linear layers of any class are converted too (Lightning's `BitsandbytesPrecision`);
+    `keeps_fp32`: what transformers leaves in fp32 in a 16-bit model is.
     """
     chosen = weight_format(name)
     if isinstance(chosen, GgufMix):
@@ -109,15 +113,19 @@ def weight_terms(
     def elements(weight: Weight) -> int:
         return shard_elements(weight, tensor_parallel, expert_parallel, vocab_multiple)
 
+    width = kept_bytes or chosen.kept_bytes
+    pinned = [(weight, copies) for weight, copies in kept if keeps_fp32 and weight.fp32 and width < FP32_BYTES]
+    others = [entry for entry in kept if entry not in pinned] if pinned else kept
+    counted = [
+        (title, count, width, chosen.source)
+        for title, count in _by_place(others, elements, whole=chosen.converts_nothing)
+    ]
+    if pinned:
+        count = sum(elements(weight) * copies for weight, copies in pinned)
+        counted.append(("routers", count, FP32_BYTES, KEPT_IN_FP32))
     terms = [
-        Term(
-            "weights",
-            title,
-            (Factor("parameters", count), Factor("bytes", kept_bytes or chosen.kept_bytes)),
-            alive,
-            chosen.source,
-        )
-        for title, count in _by_place(kept, elements, whole=chosen.converts_nothing)
+        Term("weights", title, (Factor("parameters", count), Factor("bytes", size)), alive, source)
+        for title, count, size, source in counted
     ]
     terms += [
         Term("weights", part.name, (_amount(part, converted, elements), Factor("bytes", part.amount_bytes)), alive,

@@ -52,6 +52,7 @@ def plan_forward(
         FORWARD,
         pipeline=parallelism.pipeline,
         expert_parallel=parallelism.expert,
+        keeps_fp32=not phase.framework_version.startswith("transformers 4"),
     )
     buffers = buffer_terms(spec, BYTES[weight_dtype], FORWARD, version=phase.framework_version)
     return TracedPhase(lowered, (*weights, *buffers), {"forward": "forward"})

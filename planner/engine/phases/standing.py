@@ -77,6 +77,11 @@ class StateChoices:
     def weight_dtype(self) -> str:
         return PRECISIONS[self.precision][0]
 
+    @property
+    def keeps_fp32(self) -> bool:
+        """Whether the routers that transformers 5 keeps in fp32 are trained there too."""
+        return self.profile == "hf-transformers" and not (self.experts_are_linear or self.has_master_weights)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -137,6 +142,7 @@ def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
         experts_as_linear=choices.experts_are_linear,
         kept_bytes=_kept_bytes(choices),
         every_linear=choices.profile == "litgpt",
+        keeps_fp32=choices.keeps_fp32,
     )
 
 
@@ -157,7 +163,12 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterT
     if chosen is not None:
         return chosen
     return tuple(
-        ParameterTensor(_shard_shape(weight, parallelism.tensor, parallelism.expert), copies, width, is_hidden(weight))
+        ParameterTensor(
+            _shard_shape(weight, parallelism.tensor, parallelism.expert),
+            copies,
+            4 if weight.fp32 and choices.keeps_fp32 else width,
+            is_hidden(weight),
+        )
         for weight, copies in stage_weights(spec, parallelism.pipeline)
     )
 

@@ -29,7 +29,7 @@ def plan_transformers(
     """What `generate` holds on one GPU. `working_set`: tensors of the prefill and decode passes, by instant."""
     weights = weight_terms(
         load.spec, load.weights, load.tensor_parallel, LOADED,
-        pipeline=load.pipeline, expert_parallel=load.expert_parallel,
+        pipeline=load.pipeline, expert_parallel=load.expert_parallel, keeps_fp32=True,
     )  # fmt: skip
     prefill = _cache(load, load.prompt_tokens, ("prefill", "sampling"))
     decode = _cache(load, load.context_tokens, ("decode",))

@@ -24,7 +24,8 @@ def dense(feed_forward: DenseFeedForward, hidden: int) -> Iterator[Weight]:
 def experts(mixture: MixtureOfExperts, hidden: int) -> Iterator[Weight]:
     """Router, fused experts (experts, outputs, inputs), shared and parallel dense feed-forwards."""
     count, size = mixture.experts, mixture.size
-    yield Weight("router", (count, hidden), "router", quantizable=mixture.router != "subclass")
+    router = Weight("router", (count, hidden), "router", quantizable=mixture.router != "subclass")
+    yield replace(router, fp32=mixture.routing.fp32)
     if mixture.router_bias:
         yield Weight("router", (count,), "bias")
     width = hidden if mixture.latent_size is None else mixture.latent_size

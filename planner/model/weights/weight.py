@@ -38,6 +38,8 @@ class Weight:
     stack: str = ""
     group: int | None = None
     """Index of the layer group in its stack; None outside the layers."""
+    fp32: bool = False
+    """transformers keeps it in fp32 whatever the model's precision (`_keep_in_fp32_modules_strict`)."""
 
     @property
     def elements(self) -> int:
