@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from planner.errors import PlannerError
@@ -99,6 +99,7 @@ class Documents(QObject):
             return True
         button = QMessageBox.StandardButton
         box = QMessageBox(self._window)
+        box.setTextFormat(Qt.TextFormat.PlainText)
         box.setIcon(QMessageBox.Icon.Question)
         box.setWindowTitle("Unsaved changes")
         box.setText(f"Save the changes to “{self._session.state.scenario.name}”?")
@@ -111,6 +112,7 @@ class Documents(QObject):
     def tell(self, what: str, why: str) -> None:
         """One clear message; the plan stays as it is."""
         box = QMessageBox(QMessageBox.Icon.Warning, "VRAM Planner", what, QMessageBox.StandardButton.Ok, self._window)
+        box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(why)
         box.exec()
 

@@ -62,6 +62,7 @@ class MainWindow(QMainWindow):
         self._recolour(theme.tokens)
         self._fill_recent()
         self._restore()
+        self.columns.setFocus()  # else the first button of the toolbar has it
 
     def show_picture(self, spec: ChartSpec) -> None:
         """Show a chart that was remembered, in the place where `fill` will put the real one."""

@@ -4,7 +4,7 @@ from planner.gui.state import State
 from planner.model import Preset
 from planner.model.spec import Attention, LatentAttention, MixtureOfExperts, ModelSpec
 from planner.scenario.model_source import ConfigModel, DimensionsModel, PresetModel
-from planner.units import format_count, format_size
+from planner.units import SizeUnit, format_count, format_size
 
 SEPARATOR = " · "
 
@@ -59,11 +59,11 @@ def structure(spec: ModelSpec) -> list[str]:
     return facts
 
 
-def weights_line(state: State) -> str:
+def weights_line(state: State, unit: SizeUnit) -> str:
     """`bf16 · 14.96 GiB`: what the published file holds."""
     if state.spec is None or state.plan is None:
         return "–"
-    return f"{state.spec.dtype}{SEPARATOR}{format_size(state.plan.model.weight_bytes, digits=2)}"
+    return f"{state.spec.dtype}{SEPARATOR}{format_size(state.plan.model.weight_bytes, unit, digits=2)}"
 
 
 def _heads(attention: Attention) -> str:

@@ -54,11 +54,11 @@ def main(folder: Path) -> None:
         session.edit(("hardware", "judge"), "rtx-4090")
         session.edit(("phases", "training", "micro_batch_size"), 2)
         session.look_at(phase="training", component=None)
-        take(window, folder / "out-of-memory.png")
+        take(window, folder / "oom.png")
         session.undo_stack.setIndex(0)
         session.look_at(phase="fine_tuning", component="activations")
         window.resize(1280, 720)
-        take(window, folder / "1280x720.png")
+        take(window, folder / "small.png")
         session.undo_stack.setClean()
         window.close()
 

@@ -104,6 +104,12 @@ def test_a_link_opens_a_component_and_another_goes_back(window):
     assert window.session.view.component is None
 
 
+def test_sizes_too_small_to_show_are_shown_as_such(window):
+    window.session.edit(("phases", "fine_tuning", "sequence_length"), 16)
+    window.session.look_at(phase="fine_tuning", component=None)
+    assert "<0.1 GiB" in window.why.body.toPlainText()
+
+
 def test_a_phase_without_vram_tells_host_ram_and_storage(window):
     window.session.look_at(phase="preprocessing", component=None)
     text = window.why.body.toPlainText()

@@ -11,7 +11,7 @@ from planner.gui.state import State
 from planner.gui.widgets.disclosure import Disclosure
 from planner.scenario import Declared, FieldDeclaration, field_applies
 
-ROW_HEIGHT = 30
+ROW_HEIGHT = 29
 
 
 class FieldGrid(QWidget):

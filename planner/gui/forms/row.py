@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QWidg
 from planner.gui.forms.editors import editor_for
 from planner.gui.session import FieldPath, Session
 from planner.gui.state import State
-from planner.gui.widgets.properties import set_property
+from planner.gui.widgets.properties import plain_label, set_property
 from planner.gui.words import strong
 from planner.scenario import FieldDeclaration, issue_text
 
@@ -29,7 +29,7 @@ class FieldRow:
         self.label.setProperty("role", "label")
         self.label.setBuddy(self.editor)
         self.label.setWordWrap(True)
-        self.message = QLabel()
+        self.message = plain_label()
         self.message.setWordWrap(True)
         self.message.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.message.hide()

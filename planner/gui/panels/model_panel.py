@@ -1,12 +1,12 @@
 """The model: picked from the presets, imported from a file, or described by its dimensions."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from planner.gui.model_facts import facts_line, model_title, preset_hint, weights_line
 from planner.gui.session import Session
 from planner.gui.state import State
-from planner.gui.widgets.properties import set_property, text_label
+from planner.gui.widgets.properties import plain_label, set_property, text_label
 from planner.gui.widgets.search_popup import Choice, PickerButton
 
 
@@ -25,7 +25,7 @@ class ModelPanel(QFrame):
         self.picker.chosen.connect(self._on_chosen)
         self.facts = text_label("", "hint", wrap=True)
         self.facts.setAccessibleName("Model facts")
-        self.weights = QLabel()
+        self.weights = plain_label()
         self.weights.setAccessibleName("Weights on disk")
         import_button = QPushButton("&Import…")
         import_button.setToolTip("Read a config.json, or open a scenario. Files can also be dropped on the window.")
@@ -52,6 +52,9 @@ class ModelPanel(QFrame):
         column.addWidget(self._weights_row)
         column.addLayout(buttons)
         session.state_changed.connect(self._on_state)
+        session.view_changed.connect(
+            lambda view, before: self._show(session.state) if view.unit != before.unit else None
+        )
         self._show(session.state)
 
     def set_compact(self, compact: bool) -> None:
@@ -67,7 +70,7 @@ class ModelPanel(QFrame):
         self.picker.show_choice(key, title)
         self.facts.setText(facts_line(state))
         set_property(self.facts, "role", "hint" if state.spec else "error")
-        self.weights.setText(weights_line(state))
+        self.weights.setText(weights_line(state, self._session.view.unit))
 
     def _choices(self) -> list[Choice]:
         presets = self._session.catalog.presets

@@ -1,7 +1,7 @@
 """The life of the model: which phases are planned, how each fares, and the form of the selected one."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from planner.chart.names import PHASE_NAMES
 from planner.engine.plan import PHASES, PhaseName
@@ -12,7 +12,7 @@ from planner.gui.theme import Theme
 from planner.gui.verdicts import judged_text, verdict_colour
 from planner.gui.widgets.flow_layout import FlowLayout
 from planner.gui.widgets.phase_chip import PhaseChip
-from planner.gui.widgets.properties import text_label
+from planner.gui.widgets.properties import plain_label, text_label
 from planner.scenario.phases import Phases
 
 SHORT_TITLES: dict[PhaseName, str] = {
@@ -34,7 +34,7 @@ class PhasesPanel(QFrame):
         self._forms: dict[PhaseName, Form] = {}
         self._parts = {item.name: item.part for item in Phases.declarations()}
         self.chips = {phase: PhaseChip(SHORT_TITLES[phase], PHASE_NAMES[phase]) for phase in PHASES}
-        self.off = QLabel()
+        self.off = plain_label()
         self.off.setProperty("role", "hint")
         self.off.setWordWrap(True)
         chips = QWidget()

@@ -1,10 +1,11 @@
 """The line at the bottom: where the plan's peak lies, how sure it is, and when it was saved."""
 
-from PySide6.QtWidgets import QLabel, QStatusBar
+from PySide6.QtWidgets import QStatusBar
 
 from planner.chart.names import PHASE_NAMES
 from planner.gui.session import Session
 from planner.gui.state import State
+from planner.gui.widgets.properties import plain_label
 from planner.gui.words import band_text, moment_text
 
 
@@ -13,11 +14,11 @@ class StatusLine(QStatusBar):
         super().__init__()
         self._session = session
         self.setSizeGripEnabled(False)
-        self.peak = QLabel()
+        self.peak = plain_label()
         self.peak.setAccessibleName("Peak")
-        self.band = QLabel()
+        self.band = plain_label()
         self.band.setAccessibleName("Uncertainty")
-        self.saved = QLabel()
+        self.saved = plain_label()
         self.saved.setAccessibleName("Saved")
         self.addWidget(self.peak)
         self.addWidget(self.band)

@@ -166,7 +166,7 @@ def _alive(plan: PhasePlan) -> list[Term]:
 def _table(rows: list[tuple[str, int]], unit: SizeUnit, tokens: Tokens, *, html: bool = False) -> str:
     cells = "".join(
         f'<tr><td style="color:{tokens.label}">{name if html else escape(name)}</td>'
-        f'<td align="right" style="padding-left:8px;white-space:nowrap">{format_size(size, unit)}</td></tr>'
+        f'<td align="right" style="padding-left:8px;white-space:nowrap">{escape(format_size(size, unit))}</td></tr>'
         for name, size in rows
     )
     return f'<table width="100%" cellspacing="0" cellpadding="1">{cells}</table>'

@@ -7,7 +7,7 @@ than everything else at the start. The plot, with tooltips, clicks and keys, the
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QVBoxLayout, QWidget
 
 from planner.chart.names import PHASE_NAMES
 from planner.chart.spec import ChartSpec
@@ -20,6 +20,7 @@ from planner.gui.theme import Theme
 from planner.gui.views.chart_state import chart_of
 from planner.gui.views.painted_chart import CHART_NAME, PaintedChart
 from planner.gui.views.screen_style import screen_style
+from planner.gui.widgets.properties import plain_label
 
 if TYPE_CHECKING:
     from planner.gui.views.lifecycle_plot import LifecyclePlot
@@ -41,7 +42,7 @@ class LifecycleView(QFrame):
         self._theme = theme
         self.spec: ChartSpec | None = None
         self.plot: LifecyclePlot | None = None
-        self._notice = QLabel()
+        self._notice = plain_label()
         self._notice.setProperty("role", "notice")
         self._notice.setWordWrap(True)
         self._notice.setAccessibleName("Notice")

@@ -52,7 +52,6 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
     def __init__(self, style: ChartStyle) -> None:
         super().__init__(background=None)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setRenderHint(QPainter.RenderHint.Antialiasing)
         self.setMouseTracking(True)
         self._style = style
         self.spec: ChartSpec | None = None

@@ -22,7 +22,6 @@ from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
 
 _PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
-_WIDEST_TITLE = 110
 
 
 class CellPainter(QStyledItemDelegate):
@@ -100,7 +99,6 @@ class FigureView(QTableView):
         self.verticalHeader().setDefaultSectionSize(TABLE_ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
-        header.setTextElideMode(Qt.TextElideMode.ElideRight)
         header.setSectionsClickable(False)
         header.setMinimumSectionSize(16)
         header.setFixedHeight(TABLE_HEADER_HEIGHT)
@@ -154,8 +152,7 @@ class FigureView(QTableView):
 
     def _width_of(self, column: int) -> int:
         title = str(self.table.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole))
-        title_width = self._header_metrics.horizontalAdvance(title)
-        width = min(title_width, _WIDEST_TITLE) + 2 * self.padding + 1
+        width = self._header_metrics.horizontalAdvance(title) + 2 * self.padding + 1
         for row in range(self.table.rowCount()):
             index = self.table.index(row, column)
             text, is_chip = str(index.data()), index.data(VERDICT_ROLE) is not None

@@ -27,6 +27,7 @@ _SHORT: dict[Component, str] = {
     "temporaries": "Temp.",
     "overhead": "Overh.",
 }
+_LONGEST_LABEL = 16
 _NO_PARENT = QModelIndex()
 
 
@@ -54,7 +55,10 @@ class FigureTable(QAbstractTableModel):
         if other_shape:
             self.beginResetModel()
         self._state, self._unit, self.phases, self.components = state, unit, phases, components
-        self._labels = distinct_labels([(gpu.label, gpu.name) for gpu in state.gpus])
+        labels = distinct_labels([(gpu.label, gpu.name) for gpu in state.gpus])
+        self._labels = tuple(
+            label if len(label) <= _LONGEST_LABEL else f"{label[:_LONGEST_LABEL]}…" for label in labels
+        )
         if other_shape:
             self.endResetModel()
         elif phases:

@@ -1,6 +1,7 @@
 """Dynamic properties that the style sheet looks at."""
 
-from PySide6.QtWidgets import QFrame, QLabel, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QWidget
 
 
 def set_property(widget: QWidget, name: str, value: object) -> None:
@@ -16,15 +17,14 @@ def set_property(widget: QWidget, name: str, value: object) -> None:
 
 def text_label(text: str, role: str, *, wrap: bool = False) -> QLabel:
     """A label of one of the roles of the style sheet: `heading`, `title`, `label`, `hint`, `error`, …"""
-    label = QLabel(text)
+    label = plain_label(text)
     label.setProperty("role", role)
     label.setWordWrap(wrap)
     return label
 
 
-def card(name: str) -> QFrame:
-    """A framed, rounded surface; `name` is what a screen reader calls it."""
-    frame = QFrame()
-    frame.setProperty("card", True)
-    frame.setAccessibleName(name)
-    return frame
+def plain_label(text: str = "") -> QLabel:
+    """A label that shows its text as it is: `<` in a name or a number is no markup."""
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label
