@@ -10,7 +10,9 @@ from planner.units import SizeUnit
 ScenarioFile = Annotated[
     Path,
     typer.Argument(
-        metavar="SCENARIO", help="A plan (*.vramplan) or a model's config.json, for which defaults fill every phase."
+        metavar="SCENARIO",
+        help="A plan (*.vramplan), or a model: its config.json, a GGUF or safetensors file, or a folder with them. "
+        "For a model, defaults fill every phase.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]

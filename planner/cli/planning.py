@@ -43,13 +43,13 @@ def plan_file(path: Path, gpu: str | None = None) -> Planning:
 
     Raises `PlannerError` with every contradiction in it, one a line.
     """
-    scenario = open_scenario(path)
+    scenario, notes = open_scenario(path)
     if gpu is not None:
         scenario = scenario.with_value(("hardware", "gpus"), (gpu,)).with_value(("hardware", "judge"), gpu)
-    return plan_scenario(scenario)
+    return plan_scenario(scenario, notes)
 
 
-def plan_scenario(scenario: Scenario) -> Planning:
+def plan_scenario(scenario: Scenario, notes: tuple[str, ...] = ()) -> Planning:
     """Check a scenario against its model and the catalogue, then estimate it."""
     catalog = load_catalog()
     issues = validate(scenario, resolve_model(scenario.model), catalog.hardware)
@@ -58,8 +58,7 @@ def plan_scenario(scenario: Scenario) -> Planning:
         raise PlannerError(
             "\n".join(["this plan contradicts itself:", *(f"  {issue_line(issue)}" for issue in errors)])
         )
-    warnings = tuple(map(issue_line, issues))
-    return Planning(scenario, catalog, estimate(scenario, catalog), warnings)
+    return Planning(scenario, catalog, estimate(scenario, catalog), (*notes, *map(issue_line, issues)))
 
 
 def chart_of(planning: Planning, unit: SizeUnit) -> ChartSpec:

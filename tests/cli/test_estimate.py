@@ -52,3 +52,12 @@ def test_weights_in_the_table_are_those_of_the_json(command, plan_file):
     plan = json.loads(command("estimate", plan_file, "--json").out)
     weights = plan["phases"]["evaluation"]["components"]["weights"]
     assert f"{weights / GIB:.1f}" in command("estimate", plan_file).out
+
+
+def test_a_model_folder_is_planned_under_its_name(command, config_file, tmp_path):
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_bytes(config_file.read_bytes())
+    plan = json.loads(command("estimate", folder, "--json").out)
+    assert plan["name"] == "my-model"
+    assert list(plan["phases"]) == SIX_PHASES
