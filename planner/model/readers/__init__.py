@@ -25,6 +25,7 @@ SIZES = (
     "block_out_channels",
     "embed_dim",
     "kv_channels",
+    "num_attention_heads",
 )
 """A file that states none of these describes no model; transformers would silently take all defaults."""
 INFERRED = "_told_from_tensors"

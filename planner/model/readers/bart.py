@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from planner.model.readers.config import Config
+from planner.model.readers.layers import MOST_LAYERS
 from planner.model.readers.t5 import small_head
 from planner.model.readers.tasks import task_of
 from planner.model.spec import (
@@ -105,7 +106,7 @@ def half_layers(config: Config, name: str, first_norm: bool, key_bias: bool = Tr
         names=("", "fc1", "fc2"),
     )
     return LayerGroup(
-        config.size(f"{name}_layers", maximum=100_000),
+        config.size(f"{name}_layers", maximum=MOST_LAYERS),
         looks(decoder),
         network,
         LAYER_NORM,

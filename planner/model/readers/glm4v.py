@@ -1,6 +1,7 @@
 """GLM-4.1V and GLM-4.5V: a tower with a convolution that merges patches, before a GLM-4 language model."""
 
 from planner.model.readers.config import Config
+from planner.model.readers.layers import MOST_LAYERS
 from planner.model.readers.multimodal import joined, text_model, text_part
 from planner.model.spec import (
     RMS_NORM,
@@ -61,6 +62,6 @@ def _vision(config: Config) -> Stack:
         Linear("merger.up_proj", outer, inner),
         Linear("merger.down_proj", inner, outer),
     )
-    group = LayerGroup(config.size("depth", maximum=100_000), mixer, network, RMS_NORM)
+    group = LayerGroup(config.size("depth", maximum=MOST_LAYERS), mixer, network, RMS_NORM)
     entrance = ImageInput(patch, image, channels, frames, merge)
     return Stack("vision", hidden, None, (group,), RMS_NORM, before, after, entrance)

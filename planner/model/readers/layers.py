@@ -20,8 +20,11 @@ def merged(layers: Iterable[LayerGroup]) -> tuple[LayerGroup, ...]:
     )
 
 
+MOST_LAYERS = 10_000
+
+
 def layer_count(config: Config, key: str = "num_hidden_layers") -> int:
-    return config.size(key, maximum=100_000)
+    return config.size(key, maximum=MOST_LAYERS)
 
 
 def every(period: int, layers: int) -> list[bool]:

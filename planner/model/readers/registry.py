@@ -67,6 +67,8 @@ FAMILIES = (
     "diffusion.unet",
     "diffusion.vae",
     "diffusion.mmdit",
+    "diffusion.joint",
+    "diffusion.dit",
 )
 """Modules of this package; each has `MODEL_TYPES` and `read(config, task)`."""
 

@@ -2,6 +2,7 @@
 
 from planner.errors import ModelError
 from planner.model.readers.config import Config
+from planner.model.readers.layers import MOST_LAYERS
 from planner.model.readers.tasks import architecture_of, task_of
 from planner.model.spec import (
     RMS_NORM,
@@ -49,9 +50,9 @@ def small_head(config: Config, task: Task, hidden: int, labels: int = 2) -> Head
 
 def _stack(config: Config, name: str, table: Embedding | None) -> Stack:
     decoder = name == "decoder"
-    layers = config.size("num_hidden_layers", maximum=100_000)
+    layers = config.size("num_hidden_layers", maximum=MOST_LAYERS)
     if decoder:
-        layers = config.size("num_decoder_layers", layers, maximum=100_000)
+        layers = config.size("num_decoder_layers", layers, maximum=MOST_LAYERS)
     heads = config.size("num_attention_heads")
     buckets = Table("relative_attention_bias", config.size("relative_attention_num_buckets"), heads)
     # T5 shares one table among the layers of a stack, UMT5 has one in each.

@@ -17,16 +17,19 @@ def read(config: Config, _task: str | None) -> ModelSpec:
     return ModelSpec(config.model_type, config.model_type, "diffusion", (stack,), None)
 
 
-def _feed_forward(name: str, width: int) -> tuple[Part, ...]:
+def feed_forward(name: str, width: int) -> tuple[Part, ...]:
+    """Two linear layers around four times the width."""
     return Linear(f"{name}.proj", width, 4 * width, bias=True), Linear(f"{name}.out", 4 * width, width, bias=True)
 
 
-def _projections(names: tuple[str, ...], width: int) -> Iterator[Part]:
+def projections(names: tuple[str, ...], width: int) -> Iterator[Part]:
+    """Square linear layers with biases."""
     for name in names:
         yield Linear(name, width, width, bias=True)
 
 
-def _norms(names: tuple[str, ...], head_dim: int) -> Iterator[Part]:
+def head_norms(names: tuple[str, ...], head_dim: int) -> Iterator[Part]:
+    """Norms over each head of queries or keys."""
     for name in names:
         yield NormPart(name, head_dim, RMS_NORM)
 
@@ -60,19 +63,19 @@ def _flux(config: Config) -> Stack:
 def _flux_double(width: int, head_dim: int) -> Iterator[Part]:
     for name in ("norm1.linear", "norm1_context.linear"):
         yield Linear(name, width, 6 * width, bias=True)
-    yield from _norms(("norm_q", "norm_k", "norm_added_q", "norm_added_k"), head_dim)
+    yield from head_norms(("norm_q", "norm_k", "norm_added_q", "norm_added_k"), head_dim)
     names = ("to_q", "to_k", "to_v", "to_out", "add_q_proj", "add_k_proj", "add_v_proj", "to_add_out")
-    yield from _projections(names, width)
-    yield from _feed_forward("ff", width)
-    yield from _feed_forward("ff_context", width)
+    yield from projections(names, width)
+    yield from feed_forward("ff", width)
+    yield from feed_forward("ff_context", width)
 
 
 def _flux_single(width: int, head_dim: int) -> Iterator[Part]:
     yield Linear("norm.linear", width, 3 * width, bias=True)
     yield Linear("proj_mlp", width, 4 * width, bias=True)
     yield Linear("proj_out", 5 * width, width, bias=True)
-    yield from _norms(("norm_q", "norm_k"), head_dim)
-    yield from _projections(("to_q", "to_k", "to_v"), width)
+    yield from head_norms(("norm_q", "norm_k"), head_dim)
+    yield from projections(("to_q", "to_k", "to_v"), width)
 
 
 def _sd3(config: Config) -> Stack:
@@ -109,14 +112,14 @@ def _sd3(config: Config) -> Stack:
 def _sd3_block(width: int, head_dim: int, normed: bool, twice: bool, last: bool) -> Iterator[Part]:
     yield Linear("norm1.linear", width, (9 if twice else 6) * width, bias=True)
     yield Linear("norm1_context.linear", width, (2 if last else 6) * width, bias=True)
-    yield from _projections(("to_q", "to_k", "to_v", "to_out", "add_q_proj", "add_k_proj", "add_v_proj"), width)
+    yield from projections(("to_q", "to_k", "to_v", "to_out", "add_q_proj", "add_k_proj", "add_v_proj"), width)
     if normed:
-        yield from _norms(("norm_q", "norm_k", "norm_added_q", "norm_added_k"), head_dim)
+        yield from head_norms(("norm_q", "norm_k", "norm_added_q", "norm_added_k"), head_dim)
     if twice:
-        yield from _projections(("attn2.to_q", "attn2.to_k", "attn2.to_v", "attn2.to_out"), width)
+        yield from projections(("attn2.to_q", "attn2.to_k", "attn2.to_v", "attn2.to_out"), width)
         if normed:
-            yield from _norms(("attn2.norm_q", "attn2.norm_k"), head_dim)
-    yield from _feed_forward("ff", width)
+            yield from head_norms(("attn2.norm_q", "attn2.norm_k"), head_dim)
+    yield from feed_forward("ff", width)
     if not last:
-        yield from _projections(("to_add_out",), width)
-        yield from _feed_forward("ff_context", width)
+        yield from projections(("to_add_out",), width)
+        yield from feed_forward("ff_context", width)
