@@ -1,7 +1,7 @@
 """A language model as LitGPT runs it, with its own training loop: logits and loss in chunks, all in one dtype."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, layer_dims, linear_weights, make_linear, slots_of, token_ids
@@ -18,6 +18,7 @@ from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm
 
+LOOP = "litgpt 0.5, litgpt/finetune/lora.py: fit"
 PARTS = ("q", "k", "v")
 
 
@@ -62,16 +63,39 @@ class LitModel:
     layers: list[LitLayer]
     norm: NormWeights
     head: Linear
+    previous: list[Tensor] = field(default_factory=list)
+    """What the loop still holds of the step before: its logits, until the new ones are there, and with `loss` its
+    graph, whose 4-bit products keep their inputs as plain attributes."""
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
+        if self.recipe.training:
+            with t.module("step before", f"{LOOP}: `logits` and `loss` are still bound"):
+                self._hold_previous(t)
         return {"ids": token_ids(t, "input ids"), "labels": token_ids(t, "labels")}
+
+    def _hold_previous(self, t: Tape) -> None:
+        tokens, dtype = ("batch", "sequence"), t.autocast or self.recipe.weight_dtype
+        self.previous = [t.new((*tokens, "vocabulary"), dtype, "logits")]
+        if not self.recipe.quantized_base:
+            return
+        for layer in self.layers:
+            shape = layer.shape
+            linears = layer.weights.linears
+            read = [linears["qkv"], linears["o_proj"], linears["down_proj"]]
+            read += [] if shape.shared_norm else [linears["up_proj"]]
+            with t.layer(layer.slot):
+                self.previous += [t.new((*tokens, *each.inputs), dtype, f"input of {each.role}") for each in read]
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         hidden_states = self._hidden_states(t, inputs["ids"])
         logits = self._logits(t, hidden_states)
+        del self.previous[:1]
         if self.recipe.loss == "full_logits":
-            return cross_entropy(t, ops.view(t, logits), inputs["labels"]), logits
-        return over_chunks(t, logits, upcast=False), logits
+            loss = cross_entropy(t, ops.view(t, logits), inputs["labels"])
+        else:
+            loss = over_chunks(t, logits, upcast=False)
+        self.previous.clear()
+        return loss, logits
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
         return self._logits(t, self._hidden_states(t, inputs["ids"]))
