@@ -10,7 +10,7 @@ from planner.model.readers.config import Config
 from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.generic import read_generic
-from planner.model.readers.registry import readers
+from planner.model.readers.registry import reader_of
 from planner.model.spec import ModelSpec
 
 SIZES = (
@@ -63,7 +63,7 @@ def read_config(
 def _read(keys: Config, task: str | None) -> ModelSpec:
     if "components" in keys.stated or keys.model_type.endswith("Pipeline"):
         return read_pipeline(keys)
-    reader = readers().get(keys.model_type)
+    reader = reader_of(keys.model_type)
     if reader is None:
         return read_generic(keys, task)
     if not any(keys.states(key) for key in SIZES):

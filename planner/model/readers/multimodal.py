@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from planner.errors import ModelError
 from planner.model.readers.config import Config
-from planner.model.readers.registry import readers
+from planner.model.readers.registry import reader_of
 from planner.model.readers.tasks import task_of
 from planner.model.readers.towers import tower
 from planner.model.spec import (
@@ -166,7 +166,7 @@ def text_part(config: Config, usual: str) -> Config:
 
 def text_model(text: Config) -> ModelSpec:
     """The language model of a multimodal one."""
-    reader = readers().get(text.model_type)
+    reader = reader_of(text.model_type)
     if reader is None:
         raise ModelError(f"{text.where}: language models of type “{text.model_type}” cannot be read yet.")
     return reader(text, "causal-lm")

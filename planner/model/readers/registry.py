@@ -74,10 +74,21 @@ FAMILIES = (
 
 
 @cache
+def reader_of(model_type: str) -> Reader | None:
+    """The reader of a model type. Families are imported in turn until one knows it, so that starting stays quick."""
+    for family in FAMILIES:
+        module = import_module(f"planner.model.readers.{family}")
+        if model_type in module.MODEL_TYPES:
+            reader: Reader = module.read
+            return reader
+    return None
+
+
+@cache
 def readers() -> Mapping[str, Reader]:
     """Every model type that can be read, with its reader."""
     found: dict[str, Reader] = {}
     for family in FAMILIES:
         module = import_module(f"planner.model.readers.{family}")
-        found |= dict.fromkeys(module.MODEL_TYPES, module.read)
+        found |= {name: module.read for name in module.MODEL_TYPES if name not in found}
     return found

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from planner.errors import ModelError
 from planner.model.readers.config import Config
-from planner.model.readers.registry import readers
+from planner.model.readers.registry import reader_of
 from planner.model.spec import ModelSpec, Stack
 
 MAIN = ("transformer", "unet", "prior")
@@ -30,7 +30,7 @@ def _component(config: Config, name: str, values: object) -> ModelSpec:
     if not isinstance(values, Mapping):
         raise ModelError(f"{where}: this must be an object with the keys of a configuration.")
     kind = values.get("_class_name") or values.get("model_type")
-    reader = readers().get(str(kind))
+    reader = reader_of(str(kind))
     if reader is None:
         raise ModelError(f"{where}: models of type “{kind}” cannot be read yet.")
     task = "diffusion" if "_class_name" in values else "feature-extraction"
