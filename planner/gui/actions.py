@@ -93,14 +93,15 @@ class Actions:
         self.unit_button = menu_button(self._window.settings.unit, "Unit", menu)
         bar.addWidget(self.unit_button)
         bar.addWidget(ActionButton(self.by_name["copy_chart"]))
-        bar.addWidget(ActionButton(self.by_name["export"], primary=True))
+        self._export_button = ActionButton(self.by_name["export"], primary=True)
+        bar.addWidget(self._export_button)
 
     def colour_icons(self, ink: str, on_accent: str) -> None:
         """Icons in the theme's ink."""
         for name, file in (("new", "new"), ("open", "open"), ("save", "save"), ("undo", "undo"), ("redo", "redo")):
             self.by_name[name].setIcon(icon(file, ink))
         self.by_name["copy_chart"].setIcon(icon("copy", ink))
-        self.by_name["export"].setIcon(icon("export", on_accent))
+        self._export_button.setIcon(icon("export", on_accent))
 
     def _add(self, command: Command) -> None:
         action = QAction(command.text, self._window)

@@ -7,7 +7,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from planner.hardware import Gpu, HardwareCatalog
 from planner.units import SizeUnit, format_size
 
-_COLUMNS = ("GPU", "Vendor", "Label", "Usable", "Year")
+_COLUMNS = ("GPU", "Vendor", "Memory", "Usable", "Year")
 _NO_PARENT = QModelIndex()
 
 

@@ -43,7 +43,9 @@ class ShortcutsDialog(QDialog):
 
     @staticmethod
     def _add(grid: QGridLayout, title: str, rows: list[tuple[str, str]]) -> None:
-        grid.addWidget(text_label(title.upper(), "heading"), grid.rowCount(), 0, 1, 2)
+        heading = text_label(title.upper(), "heading")
+        heading.setContentsMargins(0, 8, 0, 0)
+        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
         for keys, text in rows:
             row = grid.rowCount()
             grid.addWidget(QLabel(text), row, 0)

@@ -23,7 +23,8 @@ class ActionButton(QPushButton):
         if not isValid(self._action):  # a window that is being deleted still says that its actions change
             return
         self.setText(self._action.iconText().replace("&", ""))
-        self.setIcon(self._action.icon())
+        if not self._action.icon().isNull():
+            self.setIcon(self._action.icon())
         self.setToolTip(self._action.toolTip())
         self.setEnabled(self._action.isEnabled())
 
