@@ -78,6 +78,15 @@ def kv_bytes_per_token(spec: ModelSpec, bytes_per_element: float = BYTES_16_BIT)
     return ceil(kv_elements_per_token(spec) * bytes_per_element)
 
 
+def layer_parameters(spec: ModelSpec) -> tuple[tuple[str, int, int], ...]:
+    """(stack, layers, parameters of one such layer) for every kind of layer, in the order of the groups."""
+    return tuple(
+        (stack.name, group.count, sum(weight.elements for weight in layer_weights(group, stack.hidden_size)))
+        for stack in spec.stacks
+        for group in stack.groups
+    )
+
+
 def largest_tensor(spec: ModelSpec) -> Weight:
     """The tensor with the most elements, which bounds what loading and dequantizing need beside the model."""
     return max((weight for weight, _ in weights(spec)), key=lambda weight: weight.elements)

@@ -5,6 +5,7 @@ import pytest
 from planner.model import load_presets, read_config
 from planner.model.counts import (
     largest_tensor,
+    layer_parameters,
     linear_4bit_parameters,
     lora_parameters,
     shard_parameters,
@@ -95,3 +96,9 @@ def test_weights_are_two_bytes_each_unless_told_otherwise() -> None:
     spec = preset("meta-llama/Llama-3.1-8B")
     assert weight_bytes(spec) == 16_060_522_496
     assert weight_bytes(spec, 4) == 32_121_044_992
+
+
+def test_each_kind_of_layer_is_counted() -> None:
+    # Three Gated DeltaNet layers to one of gated attention; the sums are those of the layer objects of transformers 5.23.
+    kinds = layer_parameters(preset("Qwen/Qwen3.5-35B-A3B"))
+    assert kinds[:2] == (("decoder", 30, 842_700_992), ("decoder", 10, 836_246_016))

@@ -96,6 +96,10 @@ def gguf_config(header: GgufHeader, tensors: TensorSummary, path: Path) -> dict[
     config |= _heads(own, architecture, path) | _biases(shapes) | _experts(own, config, architecture, path)
     if architecture == "llama" and config.get("num_local_experts"):
         config["model_type"] = "mixtral"
+    if architecture == "falcon":
+        config |= _falcon(config)
+    if architecture == "mamba" and isinstance(own.get("ssm.inner_size"), int):
+        config["expand"] = own["ssm.inner_size"] / max(1, config.get("hidden_size") or 1)
     name = metadata.get("general.name")
     if isinstance(name, str) and name:
         config["_name_or_path"] = name[:200]
@@ -147,15 +151,24 @@ def _heads(own: Mapping[str, Any], architecture: str, path: Path) -> dict[str, A
 
 def _biases(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, bool]:
     """Switches that only the tensors tell."""
-    attention, feed_forward = "blk.0.attn_q.bias" in shapes, "blk.0.ffn_up.bias" in shapes
+    attention = "blk.0.attn_q.bias" in shapes or "blk.0.attn_qkv.bias" in shapes
+    feed_forward, normed = "blk.0.ffn_up.bias" in shapes, "blk.0.attn_q_norm.weight" in shapes
     return {
         "attention_bias": attention,
         "use_qkv_bias": attention,
         "use_bias": attention,
         "mlp_bias": feed_forward,
-        "use_qk_norm": "blk.0.attn_q_norm.weight" in shapes,
+        "use_qk_norm": normed,
+        "qk_layernorm": normed,
+        "use_parallel_residual": "blk.0.ffn_norm.weight" not in shapes,
         "lm_head_bias": "output.bias" in shapes,
     }
+
+
+def _falcon(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Falcon's switches: one KV head is the first architecture, several the new one."""
+    kv_heads = config.get("num_key_value_heads")
+    return {"multi_query": kv_heads == 1, "new_decoder_architecture": kv_heads != 1, "num_kv_heads": kv_heads}
 
 
 def _experts(own: Mapping[str, Any], config: Mapping[str, Any], architecture: str, path: Path) -> dict[str, Any]:
