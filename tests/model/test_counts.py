@@ -99,6 +99,6 @@ def test_weights_are_two_bytes_each_unless_told_otherwise() -> None:
 
 
 def test_each_kind_of_layer_is_counted() -> None:
-    # Three Gated DeltaNet layers to one of gated attention; the sums are those of the layer objects of transformers 5.23.
+    # Three Gated DeltaNet layers to one of gated attention; sums of the layer objects of transformers 5.23.
     kinds = layer_parameters(preset("Qwen/Qwen3.5-35B-A3B"))
     assert kinds[:2] == (("decoder", 30, 842_700_992), ("decoder", 10, 836_246_016))
