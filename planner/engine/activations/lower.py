@@ -24,6 +24,7 @@ from planner.engine.activations.models import (
     opt,
     relatives,
     resnet,
+    swin,
     vit,
 )
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
@@ -39,6 +40,7 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    swin.find,
     convnext.find,
     resnet.find,
     vit.find,
@@ -136,6 +138,7 @@ def lower(
         training=training,
         version=version,
         longest_sequence=int(np.max(loads.sequence)),
+        image_size=None if loads.image_size is None else int(np.max(loads.image_size)),
         tensor_parallel=loads.tensor_parallel,
         sequence_parallel=loads.sequence_parallel,
         single_sequence=int(np.max(loads.batch)) == 1,

@@ -44,6 +44,8 @@ class Setting:
     training: bool
     version: str
     longest_sequence: int
+    image_size: int | None
+    """Side of the largest image, where the workload states one."""
     tensor_parallel: int
     sequence_parallel: bool = False
     """Norms and residual sums are divided along the sequence."""

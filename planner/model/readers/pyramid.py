@@ -1,6 +1,7 @@
 """Pyramids whose image shrinks from stage to stage while channels grow: ResNet, ConvNeXt 1 and 2, Swin 1 and 2."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.model.readers.config import Config
 from planner.model.readers.tasks import task_of
@@ -23,6 +24,7 @@ from planner.model.spec import (
     Tensor,
 )
 
+_INDICES = "transformers 5.24, SwinRelativePositionBias: one index for each pair of pixels of a window"
 MODEL_TYPES = ("resnet", "convnext", "convnextv2", "swin", "swinv2")
 
 
@@ -152,7 +154,9 @@ def _swin(config: Config) -> Stack:
             merging = (Linear("reduction", 4 * width, 2 * width), NormPart("norm", normed))
             groups.append(_between(merging, 2 * width, 2 * shrunk))
     hidden = first * 2 ** (len(depths) - 1)
-    return Stack("vision", hidden, None, tuple(groups), LAYER_NORM, tuple(before), image=grid.image())
+    buffers = (Buffer("indices of relative positions", sum(depths) * config.size("window_size") ** 4, 8, _INDICES),)
+    stack = Stack("vision", hidden, None, tuple(groups), LAYER_NORM, tuple(before), image=grid.image())
+    return stack if config.model_type == "swinv2" else replace(stack, buffers=buffers)
 
 
 def _swin_group(config: Config, grid: Patches, depth: int, heads: int, width: int, shrunk: int) -> LayerGroup:
