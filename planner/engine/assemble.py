@@ -57,8 +57,11 @@ def assemble(need: Need, context: Context) -> PhasePlan:
     managed = tuple(replace(item, alive=alive) for item in need.managed_terms if top.name in item.alive)
     overhead = (slack, workspace, *managed, *standing.terms)
     reserved = top.allocated_bytes + int(slack.bytes) + int(workspace.bytes)
-    process = reserved + sum(int(item.bytes) for item in managed) + standing.bytes
-    low, high = band(need.case_class).around(process)
+    needed = reserved + standing.bytes
+    process = needed + sum(int(item.bytes) for item in managed)
+    # The driver moves managed memory to the host when the GPU is full, so it never runs out for it.
+    low, high = band(need.case_class).around(needed)
+    high = max(high, process if managed else 0)
     peak = Peak(top.name, top.allocated_bytes, reserved, process, low, high)
     return PhasePlan(
         peak=peak,

@@ -17,7 +17,8 @@ class Techniques:
     offloads_activations: bool = False
     """What the layers save waits in host RAM until their backward."""
     update_copies: int | None = None
-    """Each weight is updated as soon as its gradient is there, with so many temporaries of its size. None: no."""
+    """Gradients leave as soon as they are there, after an update with so many temporaries of their size, or for host
+    RAM. None: they stay."""
     tiled_mlp: bool = False
     """The feed-forward runs over pieces of the sequence, again in backward."""
     fp8: Fp8 = "none"

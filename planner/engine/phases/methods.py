@@ -26,13 +26,30 @@ def techniques(phase: TrainingStep) -> Techniques:
     return Techniques(
         selective=cast(Selective, phase.selective_policy or "core-attention") if selective else "none",
         offloads_activations=phase.offload.activations != "none",
-        update_copies=_update_copies(phase) if updates_in_backward(phase) else None,
+        update_copies=_copies_on_arrival(phase),
         tiled_mlp=phase.tiled_mlp,
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
         keeps_logits=phase.loss_keeps_logits,
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
+
+
+def offloads_gradients(phase: TrainingStep) -> bool:
+    """Whether gradients are moved to host RAM as they come: asked for, or where DeepSpeed updates on the CPU.
+
+    ZeRO-Offload (arXiv:2101.06840): stages 2 and 3 send each gradient to the CPU that updates the weight.
+    """
+    spread = phase.parallelism
+    by_rule = spread.backend == "deepspeed" and spread.zero_stage >= 2 and phase.offload.optimizer != "none"
+    return phase.offload.gradients != "none" or by_rule
+
+
+def _copies_on_arrival(phase: TrainingStep) -> int | None:
+    """Temporaries at the moment a gradient is there, if it does not stay."""
+    if updates_in_backward(phase):
+        return _update_copies(phase)
+    return 0 if offloads_gradients(phase) else None
 
 
 def updates_in_backward(phase: TrainingStep) -> bool:

@@ -13,9 +13,9 @@ from planner.engine.buffers import buffer_terms
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
 from planner.engine.quantization import stage_weights, weight_terms
-from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
+from planner.engine.sharding import ALL, IN_MODEL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
 from planner.engine.term import Factor, Term
-from planner.model.counts import shard_elements
+from planner.model.counts import parameters, shard_elements
 from planner.model.spec import ModelSpec
 from planner.model.weights import Weight
 from planner.scenario.parallelism import Offload, Parallelism
@@ -26,6 +26,8 @@ MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
 DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
+LIVE_PARAMETERS = 1_000_000_000
+LIVE = "DeepSpeed configuration, stage3_max_live_parameters: 1e9 parameters stay gathered at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
     gradient_bytes = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
     terms = (
-        *(() if choices.offload.parameters != "none" else divided(_weights(spec, choices), shards.weights)),
+        *_kept_weights(spec, choices, shards),
         *_adapter_weights(choices, tensors),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
@@ -129,6 +131,18 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
     )
     return Standing(terms, elements)
+
+
+def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tuple[Term, ...]:
+    """This rank's weights; where they wait in host RAM or on NVMe, those that are on the GPU at a time."""
+    if choices.offload.parameters == "none":
+        return divided(_weights(spec, choices), shards.weights)
+    if choices.parallelism.data > 1:
+        return ()
+    live = min(LIVE_PARAMETERS, parameters(spec))
+    how = f"the smaller of max_live_parameters, {LIVE_PARAMETERS}, and the model's parameters"
+    factors = (Factor("parameters", live, how), Factor("bytes", COMPUTE_BYTES))
+    return (Term("weights", "weights on the GPU at a time", factors, IN_MODEL, LIVE),)
 
 
 def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:

@@ -11,6 +11,7 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.phases.methods import (
     adapter_recipe,
     joined_tokens,
+    offloads_gradients,
     techniques,
     trained_layers,
     virtual_tokens,
@@ -137,6 +138,8 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
 
 def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
     """Whether backward finds gradients to add to."""
+    if offloads_gradients(phase):
+        return "none"
     spread = phase.parallelism
     under_ddp = spread.zero_stage == 0 or spread.backend == WHOLE_TENSORS
     in_buckets = under_ddp and spread.data > 1 and spread.gradient_as_bucket_view
