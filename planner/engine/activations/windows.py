@@ -181,6 +181,8 @@ def _attention(t: Tape, block: WindowBlock, hidden_states: Tensor, mask: Tensor 
         if shape.eager:
             output, weights = _eager(t, shape, query, key, value, bias)
         else:
+            if t.autocast:
+                bias = ops.to(t, bias, t.autocast, "bias cast by autocast")
             padded = bias if shape.aligned else pad_rows(t, bias, shape.dim("window area rounded up to 16"))
             area, rows = shape.windows[-1], shape.dim("window area rounded up to 32")
             columns = area if shape.aligned else shape.dim("window area rounded up to 16")
