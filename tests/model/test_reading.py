@@ -156,3 +156,11 @@ def test_whatever_is_changed_in_a_real_configuration_only_the_product_s_own_erro
     else:
         message = "read"
     assert message
+
+
+def test_an_unknown_multimodal_model_is_read_by_its_language_model() -> None:
+    known = {key: value for key, value in LLAMA.items() if key != "model_type"}
+    spec = read_config({"model_type": "novel_vl", "llm_config": known | {"model_type": "llama"}, "vision_config": {}})
+    assert parameters(spec) == parameters(read_config(LLAMA))
+    assert spec.approximate is not None
+    assert "vision_config" in spec.approximate

@@ -17,6 +17,8 @@ SIZES = (
     "hidden_size",
     "num_hidden_layers",
     "text_config",
+    "llm_config",
+    "language_config",
     "vision_config",
     "depths",
     "hidden_sizes",

@@ -63,14 +63,18 @@ class Traits:
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     rotary: bool = True
     rotary_pairs: Literal["halves", "neighbours"] = "halves"
-    rotary_upcast: Literal["none", "tables", "all"] = "none"
+    rotary_upcast: Literal["none", "tables", "products", "all"] = "none"
+    rotary_share: float = 1.0
+    """The part of a head that is turned where the file does not say it."""
+    scores_in_fp32: bool = False
     dropout: str = "attention_dropout"
     hidden_dropout: str | None = None
     """Key of the dropout after attention and feed-forward, for classes that have one."""
     embedding_dropout: str | None = None
     scaled_embedding: bool = False
-    softcap: bool = False
-    """Scores and logits are capped where the keys `attn_logit_softcapping` and `final_logit_softcapping` say so."""
+    softcap: bool | None = None
+    """Whether scores and logits are capped where the keys `attn_logit_softcapping` and `final_logit_softcapping` are
+    absent; None: the class knows no caps."""
     scaled_residual: bool = False
     scaled_logits: bool = False
 
@@ -102,22 +106,30 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         dropout=config.number(traits.dropout, 0.0, maximum=1.0),
         qk_norm_scope=traits.qk_norm_scope,
         fused=traits.fused_qkv,
-        rotary_share=rotary_share(config) if traits.rotary else 0.0,
+        rotary_share=rotary_share(config, traits.rotary_share) if traits.rotary else 0.0,
         rotary_pairs=traits.rotary_pairs,
         rotary_upcast=traits.rotary_upcast,
-        softcap=traits.softcap and config.raw("attn_logit_softcapping") is not None,
+        scores_in_fp32=traits.scores_in_fp32,
+        softcap=is_capped(config, traits, "attn_logit_softcapping"),
         linear=traits.linear,
         names=traits.attention_names,
     )
 
 
-def rotary_share(config: Config) -> float:
+def is_capped(config: Config, traits: Traits, key: str) -> bool:
+    """Whether a tanh caps what `key` names; a null says no."""
+    if traits.softcap is None:
+        return False
+    return config.stated[key] is not None if key in config.stated else traits.softcap
+
+
+def rotary_share(config: Config, usual: float = 1.0) -> float:
     """The part of a head that rotary embedding turns."""
     parameters = config.raw("rope_parameters")
     nested = parameters.get("partial_rotary_factor") if isinstance(parameters, dict) else None
     if isinstance(nested, int | float) and 0 <= nested <= 1:
         return float(nested)
-    return config.number("partial_rotary_factor", 1.0, maximum=1.0)
+    return config.number("partial_rotary_factor", usual, maximum=1.0)
 
 
 def feed_forward_size(config: Config, traits: Traits) -> int:
@@ -212,8 +224,7 @@ def decoder_model(
     if head is not None and own is not None and own.kind == "vocabulary":
         own = head
     if own is not None and own.kind == "vocabulary":
-        capped = traits.softcap and config.raw("final_logit_softcapping") is not None
-        own = replace(own, softcap=capped, scaled=traits.scaled_logits)
+        own = replace(own, softcap=is_capped(config, traits, "final_logit_softcapping"), scaled=traits.scaled_logits)
     return ModelSpec(
         name=config.model_type,
         model_type=config.model_type,

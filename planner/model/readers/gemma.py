@@ -44,7 +44,7 @@ TRAITS = {
         activation="hidden_activation",
         windows=_five_to_one,
         scaled_embedding=True,
-        softcap=True,
+        softcap=False,
     ),
 }
 

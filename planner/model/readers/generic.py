@@ -9,6 +9,7 @@ from planner.model.readers.config import Config, class_defaults
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward
 from planner.model.readers.layers import layer_count, merged
 from planner.model.readers.moe import first_dense
+from planner.model.readers.registry import reader_of
 from planner.model.spec import (
     LAYER_NORM,
     RMS_NORM,
@@ -34,17 +35,40 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "num_experts_per_tok": ("moe_topk", "moe_top_k", "moe_k", "top_k_experts", "num_experts_per_token"),
 }
 """What else files call a key."""
+LANGUAGE = ("text_config", "llm_config", "language_config")
+"""Keys under which multimodal models keep their language model."""
 NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size")
 _GATED = ("silu", "swish", "swiglu", "geglu", "gelu_pytorch_tanh")
 
 
 def read_generic(config: Config, task: str | None) -> ModelSpec:
     """A decoder by the usual meaning of its keys; refused when one that is needed is missing."""
-    values = dict(config.stated)
-    text = values.get("text_config")
-    beside = [key for key in values if key.endswith("_config") and key not in ("text_config", "quantization_config")]
-    if isinstance(text, Mapping):
-        values = {**{key: value for key, value in values.items() if key == "architectures"}, **text}
+    language = next((key for key in LANGUAGE if isinstance(config.raw(key), Mapping)), None)
+    beside = [key for key in config.stated if key.endswith("_config") and key not in ("quantization_config", language)]
+    if language is not None:
+        spec = _language_model(config, language, task)
+        reason = f"models of type “{config.model_type}” are not known; only its language model is read"
+        if beside:
+            reason += f", without what {' and '.join(f'“{key}”' for key in beside)} describe"
+    else:
+        spec = _decoder(_needed(config, config.stated), task)
+        reason = f"models of type “{config.model_type}” are not known; this one is read by its keys as Llama-like"
+    return replace(spec, name=config.model_type, model_type=config.model_type, approximate=reason)
+
+
+def _language_model(config: Config, key: str, task: str | None) -> ModelSpec:
+    """The nested language model, exactly where its own type is known."""
+    values: Mapping[str, Any] = config.raw(key)
+    kind = values.get("model_type")
+    reader = reader_of(kind) if isinstance(kind, str) else None
+    where = f"{config.where}, “{key}”"
+    if reader is not None and isinstance(kind, str):
+        return reader(Config(values, kind, where), "causal-lm")
+    return _decoder(_needed(Config(values, config.model_type, where), values), task)
+
+
+def _needed(config: Config, values: Mapping[str, Any]) -> Config:
+    """The keys under their usual names, over the defaults of a type that is known at least by these."""
     known = class_defaults().get(config.model_type, {}).get("defaults", {})
     keys = Config(_usual({**known, **values}), "generic", config.where)
     missing = [key for key in NEEDED if not keys.states(key)]
@@ -53,11 +77,7 @@ def read_generic(config: Config, task: str | None) -> ModelSpec:
             f"{config.where}: models of type “{config.model_type}” are not known, and to read one by its keys "
             f"{', '.join(f'“{key}”' for key in missing)} would be needed too."
         )
-    spec = _decoder(keys, task)
-    reason = f"models of type “{config.model_type}” are not known; this one is read by its keys as a Llama-like decoder"
-    if beside and isinstance(text, Mapping):
-        reason += f", without what {' and '.join(f'“{key}”' for key in beside)} describe"
-    return replace(spec, name=config.model_type, model_type=config.model_type, approximate=reason)
+    return keys
 
 
 def _usual(values: Mapping[str, Any]) -> dict[str, Any]:

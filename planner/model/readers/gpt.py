@@ -43,6 +43,7 @@ TRAITS = {
         head_bias=True,
         rotary=True,
         rotary_pairs="neighbours",
+        scores_in_fp32=True,
     ),
     "gpt_neo": replace(
         _GPT2,

@@ -10,6 +10,7 @@ MODEL_TYPES = ("phi", "stablelm", "persimmon")
 
 TRAITS = {
     "phi": Traits(
+        rotary_share=0.5,
         norm=LAYER_NORM,
         norms=1,
         arrangement="parallel",
@@ -26,6 +27,7 @@ TRAITS = {
         embedding_dropout="embd_pdrop",
     ),
     "stablelm": Traits(
+        rotary_share=0.25,
         norm=LAYER_NORM,
         qkv_bias="use_qkv_bias",
         qk_norm="qk_layernorm",
@@ -34,6 +36,7 @@ TRAITS = {
         hidden_dropout="hidden_dropout",
     ),
     "persimmon": Traits(
+        rotary_share=0.5,
         norm=LAYER_NORM,
         qkv_bias=True,
         output_bias=True,

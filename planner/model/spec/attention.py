@@ -49,8 +49,11 @@ class Attention:
     """Part of each head that rotary embedding turns; 0 where positions are encoded otherwise."""
     rotary_pairs: Literal["halves", "neighbours"] = "halves"
     """Which two elements are turned together: of either half (GPT-NeoX, Llama) or beside each other (GPT-J, GLM)."""
-    rotary_upcast: Literal["none", "tables", "all"] = "none"
-    """What of rotary embedding is in fp32 whatever the model's dtype: cosines and sines (OLMo), or all (Cohere)."""
+    rotary_upcast: Literal["none", "tables", "products", "all"] = "none"
+    """What of rotary embedding is in fp32 whatever the model's dtype: cosines and sines (OLMo), the products with them
+    (ERNIE), or all (Cohere)."""
+    scores_in_fp32: bool = False
+    """Eager attention multiplies queries and keys in fp32 (GPT-J)."""
     alibi: bool = False
     """Scores are biased by distance (ALiBi, arXiv:2108.12409)."""
     softcap: bool = False
