@@ -73,10 +73,11 @@ def chunk_scan(
         padded = pad(t, hidden_states, blocks, "padded hidden states")
         residual = ops.mul(t, ops.view(t, d), padded, "D residual")
         del padded
-        fp32_dt = ops.to(t, dt, "fp32", "dt in fp32")
-        hidden_states = ops.mul(t, hidden_states, ops.view(t, fp32_dt, *fp32_dt.dims, 1), "discretised hidden states")
-        a = ops.mul(t, a, fp32_dt, "discretised A")
-        del fp32_dt
+        # Each use of dt casts it anew.
+        wide_dt = ops.view(t, ops.to(t, dt, "fp32", "dt in fp32"), *dt.dims, 1)
+        hidden_states = ops.mul(t, hidden_states, wide_dt, "discretised hidden states")
+        del wide_dt
+        a = ops.mul(t, a, ops.to(t, dt, "fp32", "dt in fp32"), "discretised A")
         hidden_chunks = reshape(t, pad(t, hidden_states, blocks, "chunks of hidden states"))
         a_chunks = pad(t, a, (*dims.padded, heads), "chunks of A")
         b_chunks = reshape(t, pad(t, b, (*dims.padded, heads, state), "chunks of B"))

@@ -1,0 +1,85 @@
+"""Mamba 2 against traces of its class, run without the fused kernels of `mamba_ssm`.
+
+Sources: `resources/evidence/optrace-others.json` for the published model; the same class on a CPU for the small one.
+"""
+
+from typing import Any
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.plan import PhasePlan
+from planner.model import read_config
+from planner.model.counts import parameters
+from planner.scenario import Scenario
+
+MAMBA2_130M = {
+    "model_type": "mamba2", "hidden_size": 768, "num_heads": 24, "head_dim": 64, "state_size": 128, "n_groups": 1,
+    "expand": 2, "conv_kernel": 4, "chunk_size": 256, "num_hidden_layers": 24, "vocab_size": 50288,
+    "tie_word_embeddings": False, "use_conv_bias": True, "use_bias": False,
+}  # fmt: skip
+SMALL = {
+    **MAMBA2_130M, "hidden_size": 32, "num_heads": 4, "head_dim": 16, "state_size": 8, "chunk_size": 16,
+    "num_hidden_layers": 2, "vocab_size": 64,
+}  # fmt: skip
+
+
+def plan(config: dict[str, Any], name: str = "training", **fields: Any) -> PhasePlan:
+    document = {"model": {"config": config, "task": "causal-lm"}, "phases": {name: fields}}
+    return estimate(Scenario.of(document), load_catalog()).phases[name]
+
+
+def test_a_step_of_the_published_model() -> None:
+    phase = plan(MAMBA2_130M, precision="fp32", micro_batch_size=4, sequence_length=1024)
+    traced = {
+        "start_of_step": 2011395328,
+        "end_of_forward": 25962696632,
+        "backward": 27610501048,
+        "optimizer_step": 3352281856,
+    }
+    for moment, expected in traced.items():
+        assert 0 <= expected - phase.moments[moment].allocated_bytes <= 4, moment
+    assert phase.moments["forward"].allocated_bytes == pytest.approx(26786648024, rel=1e-5)
+
+
+def test_an_evaluation_of_the_published_model() -> None:
+    phase = plan(MAMBA2_130M, "evaluation", precision="fp32", batch_size=4, sequence_length=1024)
+    assert phase.peak.allocated_bytes == 1506977536
+
+
+@pytest.mark.parametrize(
+    ("precision", "kept", "forward", "backward"),
+    [("fp32", 1069124, 1105728, 1109448), ("bf16", 978884, 1039168, 1021832)],
+)
+def test_a_small_model_whose_sequence_is_no_whole_number_of_chunks(
+    precision: str, kept: int, forward: int, backward: int
+) -> None:
+    phase = plan(SMALL, precision=precision, micro_batch_size=2, sequence_length=40)
+    start = phase.moments["start_of_step"].allocated_bytes
+    assert phase.moments["end_of_forward"].allocated_bytes - start == kept
+    assert phase.moments["forward"].allocated_bytes - start == forward
+    assert phase.moments["backward"].allocated_bytes - start == backward
+
+
+@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL])
+def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
+    held = plan(config, precision="bf16", sequence_length=256).moments["optimizer_step"].components["gradients"]
+    assert held == 2 * parameters(read_config(config, "causal-lm", ""))
+
+
+def test_memory_grows_by_whole_chunks() -> None:
+    def kept(tokens: int) -> int:
+        phase = plan(SMALL, precision="fp32", sequence_length=tokens)
+        return phase.moments["end_of_forward"].allocated_bytes - phase.moments["start_of_step"].allocated_bytes
+
+    within, beyond = kept(47) - kept(46), kept(49) - kept(48)
+    assert beyond > 10 * within
+
+
+def test_generation_keeps_a_state_of_fixed_size() -> None:
+    def decode(context: int) -> int:
+        phase = plan(SMALL, "serving", engine="transformers", weights="bf16", context_length=context)
+        return phase.moments["decode"].allocated_bytes
+
+    assert decode(4096) - decode(2048) < 2048 * 16
