@@ -30,6 +30,7 @@ def eager_attention(
     joined: bool,
     upcast: bool = True,
     softcap: bool = False,
+    scores_in_fp32: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
 
@@ -38,7 +39,9 @@ def eager_attention(
     """
 
     def core(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        return _eager(t, shape, query, key, value, mask, joined=joined, upcast=upcast, softcap=softcap)
+        return _eager(
+            t, shape, query, key, value, mask, joined=joined, upcast=upcast, softcap=softcap, whole=scores_in_fp32
+        )
 
     if t.techniques.selective != "core-attention":
         return core(query, key, value)
@@ -56,6 +59,7 @@ def _eager(
     joined: bool,
     upcast: bool,
     softcap: bool,
+    whole: bool,
 ) -> tuple[Tensor, Tensor]:
     with t.module("eager", EAGER):
         dtype = query.dtype
@@ -64,6 +68,8 @@ def _eager(
         key_states, value_states = key, value
         if shape.grouped_queries:
             key_states, value_states = repeat_heads(t, shape, key, "keys"), repeat_heads(t, shape, value, "values")
+        if whole:
+            query, key_states = ops.to(t, query, "fp32", "q in fp32"), ops.to(t, key_states, "fp32", "k in fp32")
         strided = copied and not (joined or shape.grouped_queries)
         turned = copied and not shape.heads_first
         weights = ops.elementwise(

@@ -32,6 +32,8 @@ class NormWeights:
     norm: Norm
     weight: Tensor | None
     bias: Tensor | None
+    spans: int = 1
+    """Trailing dimensions that are normalised together."""
 
     def tensors(self) -> list[Tensor]:
         return [tensor for tensor in (self.weight, self.bias) if tensor is not None]
@@ -42,7 +44,8 @@ def make_norm(t: Tape, recipe: Recipe, norm: Norm, dims: Dims = ("hidden",)) -> 
     full = recipe.lora is None
     weight = t.parameter(dims, recipe.weight_dtype, trainable=full) if norm.weight else None
     bias = t.parameter(dims, recipe.weight_dtype, trainable=full) if norm.bias else None
-    return NormWeights(norm, weight, bias)
+    together = len(dims) if norm.kind == "rmsnorm" else 1
+    return NormWeights(norm, weight, bias, together)
 
 
 def normalise(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
@@ -57,15 +60,16 @@ def normalise(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
             return _one_plus_weight(t, weights.weight, x)
         if code == "centred-in-fp32":
             return _centred(t, weights.weight, x)
-        return _rms(t, weights.weight, x, weighted_in_fp32=code == "weight-in-fp32")
+        return _rms(t, weights, x, weighted_in_fp32=code == "weight-in-fp32")
 
 
-def _rms(t: Tape, weight: Tensor | None, hidden_states: Tensor, *, weighted_in_fp32: bool) -> Tensor:
+def _rms(t: Tape, weights: NormWeights, hidden_states: Tensor, *, weighted_in_fp32: bool) -> Tensor:
     """`LlamaRMSNorm` casts back before it multiplies by the weight, `Olmo2RMSNorm` after."""
+    weight = weights.weight
     assert weight is not None
     dtype = hidden_states.dtype
     hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
-    variance = ops.mean(t, ops.square(t, hidden_states))
+    variance = ops.mean(t, ops.square(t, hidden_states), weights.spans)
     hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
     if weighted_in_fp32:
         return ops.to(t, ops.mul(t, weight, hidden_states, "weighted"), dtype, "output")

@@ -16,7 +16,7 @@ from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
 from planner.engine.activations.ops_shape import part, reshape, split
 from planner.engine.activations.recipe import Recipe
-from planner.engine.activations.rotary import rotate_part
+from planner.engine.activations.rotary import repeated, rotate_each, rotate_part, turned_in_fp32
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
 from planner.model.spec import Arrangement, Norm
@@ -36,7 +36,10 @@ class Form:
     fused_mlp: bool
     rotates_parts: bool
     """The class cuts each head into a part that turns and a part that does not, even where that is empty."""
-    rotary_upcast: Literal["none", "tables", "all"]
+    rotary_upcast: Literal["none", "tables", "products", "all"]
+    repeats_tables: Literal["never", "layer", "tensor"]
+    """Cosines and sines hold each angle once and are repeated by each layer (GLM), or for each tensor (GPT-J)."""
+    scores_in_fp32: bool
     softcap: bool
     residual_scaled: bool
 
@@ -179,7 +182,15 @@ def _attention(
         joined = layer.cache is not None
         if shape.kernel == "eager":
             output, weights = eager_attention(
-                t, shape, query, key, value, around.mask, joined=joined, softcap=form.softcap
+                t,
+                shape,
+                query,
+                key,
+                value,
+                around.mask,
+                joined=joined,
+                softcap=form.softcap,
+                scores_in_fp32=form.scores_in_fp32,
             )
         else:
             output = attend(t, shape, query, key, value, around.mask)
@@ -216,14 +227,20 @@ def _rotated(
     t: Tape, form: Form, shape: LayerShape, query: Tensor, key: Tensor, around: Surroundings
 ) -> tuple[Tensor, Tensor]:
     cos, sin = around.cos, around.sin
+    if form.repeats_tables == "layer":
+        cos, sin = repeated(t, cos, shape), repeated(t, sin, shape)
+    if form.repeats_tables == "tensor":
+        return rotate_each(t, shape, query, key, cos, sin)
     if form.rotates_parts:
         return rotate_part(t, shape, query, key, cos, sin, together=not form.fused_qkv)
     dtype = query.dtype
-    if form.rotary_upcast == "all":
+    if form.rotary_upcast == "products":
+        q_embed, k_embed = turned_in_fp32(t, shape, query, cos, sin), turned_in_fp32(t, shape, key, cos, sin)
+    elif form.rotary_upcast == "all":
         q, k = ops.to(t, query, "fp32", "q in fp32"), ops.to(t, key, "fp32", "k in fp32")
+        q_embed, k_embed = rotate(t, q, k, cos, sin, layer_dims(shape, "half head dim"))
     else:
-        q, k = query, key
-    q_embed, k_embed = rotate(t, q, k, cos, sin, layer_dims(shape, "half head dim"))
+        q_embed, k_embed = rotate(t, query, key, cos, sin, layer_dims(shape, "half head dim"))
     if form.rotary_upcast == "none":
         return q_embed, k_embed
     return ops.to(t, q_embed, dtype, "rotated q, cast back"), ops.to(t, k_embed, dtype, "rotated k, cast back")

@@ -50,3 +50,39 @@ def join(t: Tape, embedded: Tensor, rest: Tensor, whole: Tensor, label: str) -> 
     dtype = ops.wider(embedded.dtype, rest.dtype)
     embedded, rest = ops.to(t, embedded, dtype), ops.to(t, rest, dtype, "part not turned, cast by autocast")
     return cat(t, [embedded, rest], whole.dims, label)
+
+
+def repeated(t: Tape, table: Tensor, shape: LayerShape) -> Tensor:
+    """`repeat_interleave`: each angle twice, for heads whose neighbours turn together."""
+    with t.no_grad():
+        out = t.new((*table.dims[:-1], layer_dims(shape, "rotated")), table.dtype, "repeated table")
+        t.tick("repeated table")
+        return out
+
+
+def rotate_each(
+    t: Tape, shape: LayerShape, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
+) -> tuple[Tensor, Tensor]:
+    """GPT-J: keys, then queries, each with tables repeated for it, then both joined again."""
+    with t.module("rotary", "transformers 5.24, models/gptj/modeling_gptj.py: GPTJAttention.forward"):
+        if shape.rotates_all:
+            key = turned(t, shape, key, repeated(t, cos, shape), repeated(t, sin, shape))
+            return turned(t, shape, query, repeated(t, cos, shape), repeated(t, sin, shape)), key
+        k_rot, k_pass = _parts(t, shape, key)
+        q_rot, q_pass = _parts(t, shape, query)
+        k_rot = turned(t, shape, k_rot, repeated(t, cos, shape), repeated(t, sin, shape))
+        q_rot = turned(t, shape, q_rot, repeated(t, cos, shape), repeated(t, sin, shape))
+        key = join(t, k_rot, k_pass, key, "rotated k, whole")
+        query = join(t, q_rot, q_pass, query, "rotated q, whole")
+        return query, key
+
+
+def turned_in_fp32(t: Tape, shape: LayerShape, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """`x.float() * cos + rotate_half(x).float() * sin` (ERNIE 4.5)."""
+    half = layer_dims(shape, "half rotated")
+    return ops.add(
+        t,
+        ops.mul(t, ops.to(t, x, "fp32", "in fp32"), cos),
+        ops.mul(t, ops.to(t, ops.cat_halves(t, x, half), "fp32", "rotated half in fp32"), sin),
+        "rotated part",
+    )

@@ -84,7 +84,7 @@ class RelativeBody:
 
     def _tables(self, t: Tape, dtype: str) -> list[tuple[Tensor, Tensor]]:
         """Cosines and sines, once or for each kind."""
-        dtype = "fp32" if self.form.rotary_upcast == "tables" else dtype
+        dtype = "fp32" if self.form.rotary_upcast in ("tables", "products") else dtype
         shapes = self.layers if self.tables_per_kind else self.layers[:1]
         return [rotary_tables(t, layer_dims(shape, "rotated"), dtype) for shape in shapes]
 
@@ -118,7 +118,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         embedding_dropout=embedding_dropout(spec, setting),
         softcap=spec.head.softcap,
         scaled_logits=spec.head.scaled,
-        tables_per_kind=len(groups) > 1 and form.qk_norm is not None and form.arrangement == "sandwich",
+        tables_per_kind=len(groups) > 1 and _has_tables_per_kind(form),
     )
     symbols: list[Factor] = []
     for shape, group in zip(shapes, groups, strict=True):
@@ -127,9 +127,16 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     return Found(body, tuple(symbols), layers)
 
 
+def _has_tables_per_kind(form: Form) -> bool:
+    """Gemma 3 and OLMo 3 rotate sliding layers by other frequencies."""
+    sandwich = form.arrangement == "sandwich" and form.qk_norm is not None
+    return sandwich or (form.arrangement == "post" and form.qk_norm_scope == "all")
+
+
 def _shape(index: int, group: LayerGroup, setting: Setting, form: Form) -> LayerShape:
     shape = attention_shape(index, group, setting, only_eager=form.softcap and setting.attention == "sdpa")
-    return replace(shape, heads_first=form.rotates_parts and shape.rotates)
+    joins = form.rotates_parts and shape.rotates and form.repeats_tables != "tensor"
+    return replace(shape, heads_first=joins)
 
 
 def _form(group: LayerGroup) -> Form | None:
@@ -153,6 +160,7 @@ def _form(group: LayerGroup) -> Form | None:
         and not (mixer.fused and group.norm.kind == "layernorm")
     ):
         return None
+    every_two = mixer.rotary_pairs == "neighbours" and mixer.rotary_upcast != "all"
     return Form(
         group.norm,
         group.arrangement,
@@ -162,6 +170,8 @@ def _form(group: LayerGroup) -> Form | None:
         fused_mlp=feed_forward.fused,
         rotates_parts=mixer.fused or 0 < mixer.rotary_share < 1,
         rotary_upcast=mixer.rotary_upcast,
+        repeats_tables=("tensor" if mixer.scores_in_fp32 else "layer") if every_two else "never",
+        scores_in_fp32=mixer.scores_in_fp32,
         softcap=mixer.softcap,
         residual_scaled=group.residual_scaled,
     )
