@@ -164,3 +164,12 @@ def test_an_unknown_multimodal_model_is_read_by_its_language_model() -> None:
     assert parameters(spec) == parameters(read_config(LLAMA))
     assert spec.approximate is not None
     assert "vision_config" in spec.approximate
+
+
+@pytest.mark.parametrize(
+    ("architecture", "model_type"),
+    [("BertForMaskedLM", "bert"), ("XLMRobertaModel", "xlm-roberta"), ("GPT2LMHeadModel", "gpt2")],
+)
+def test_the_type_of_an_early_file_is_told_from_its_class(architecture: str, model_type: str) -> None:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+    assert read_config({"architectures": [architecture], **sizes}).model_type == model_type

@@ -1,12 +1,13 @@
 """A configuration becomes a `ModelSpec`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from planner.errors import ModelError
 from planner.model.counts import parameters
-from planner.model.readers.config import Config
+from planner.model.readers.config import Config, class_defaults
 from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.generic import read_generic
@@ -44,7 +45,7 @@ def read_config(
     """
     if not isinstance(config, Mapping):
         raise ModelError(f"{where}: a model configuration must be a JSON object with keys and values.")
-    model_type = config.get("_class_name") or config.get("model_type")
+    model_type = config.get("_class_name") or config.get("model_type") or type_of_class(config.get("architectures"))
     if not isinstance(model_type, str) or not model_type:
         raise ModelError(f"{where}: the key “model_type” is missing; it must name the architecture, such as “llama”.")
     keys = Config(config, model_type, where)
@@ -60,6 +61,14 @@ def read_config(
         quantization=published_quantization(config),
         assumed=tuple(dict.fromkeys(keys.assumed)),
     )
+
+
+def type_of_class(architectures: object) -> str | None:
+    """The model type whose name the first class begins with, for early files that state only `architectures`."""
+    if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
+        return None
+    name = re.split(r"For[A-Z]|LMHead|EncoderModel|Model", architectures[0])[0].lower()
+    return next((known for known in class_defaults() if re.sub(r"[-_]", "", known) == name), None)
 
 
 def _read(keys: Config, task: str | None) -> ModelSpec:
