@@ -212,12 +212,33 @@ def cast_weight(t: Tape, weight: Tensor) -> Tensor:
 
 def rms_norm(t: Tape, weight: Tensor, hidden_states: Tensor, name: str) -> Tensor:
     """`LlamaRMSNorm.forward`, over as many dimensions as the weight has."""
+    if t.techniques.kernel_norms:
+        return kernel_rms_norm(t, weight, hidden_states, name)
     with t.module(name, f"{LLAMA}: LlamaRMSNorm.forward"):
         dtype = hidden_states.dtype
         hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
         variance = ops.mean(t, ops.square(t, hidden_states), len(weight.dims))
         hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
         return ops.mul(t, weight, ops.to(t, hidden_states, dtype, "normalised, cast back"), "output")
+
+
+def kernel_rms_norm(t: Tape, weight: Tensor, x: Tensor, name: str) -> Tensor:
+    """`F.rms_norm`: one kernel."""
+    with t.module(name, "torch 2.13, aten _fused_rms_norm"):
+        out = t.new(x.dims, x.dtype, "output")
+        deviation = t.new((*x.dims[: len(x.dims) - len(weight.dims)], 1), "fp32", "reciprocal deviation")
+        t.tick("rms norm")
+        record(t, "rms norm", [x, weight], [out], _kernel_norm_backward, [x, weight, deviation])
+        return out
+
+
+def _kernel_norm_backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+    made: Gradients = [
+        t.new(source.dims, source.dtype, "gradient of norm") if need else None
+        for source, need in zip(saved, needs, strict=False)
+    ]
+    t.tick("rms norm backward")
+    return made
 
 
 def rotary_tables(t: Tape, head_dim: str, dtype: str) -> tuple[Tensor, Tensor]:

@@ -20,6 +20,7 @@ from planner.engine.activations.models import (
     litgpt,
     llama,
     mamba2,
+    megatron,
     moe,
     opt,
     relatives,
@@ -56,10 +57,16 @@ FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
 )
 """Each looks at a model's structure and answers if it is its own."""
 
-PROFILES: Mapping[str, tuple[Callable[[ModelSpec, Setting], Found | None], ...]] = {"litgpt": (litgpt.find,)}
+PROFILES: Mapping[str, tuple[Callable[[ModelSpec, Setting], Found | None], ...]] = {
+    "litgpt": (litgpt.find,),
+    "megatron-core": (megatron.find,),
+    "torchtitan": (),
+    "torchtune": (),
+}
 """Other software than Hugging Face's, whose own model classes come first."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
+AS_TRANSFORMERS = "This architecture is counted as Hugging Face transformers runs it, not as"
 ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
 AS_PROMPT = "Prefix tuning of this architecture is counted as prompt tuning."
 ALL_TRAINED = "Every layer of this architecture is counted as trained."
@@ -208,12 +215,16 @@ def _find_split(
 @lru_cache(maxsize=512)
 def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     """The family whose structure the model has, or the nearest one and in which respects it is not."""
-    for find in (*PROFILES.get(setting.profile, ()), *FAMILIES):
-        found = find(spec, setting)
-        if found is not None:
-            return found, ()
+    own = PROFILES.get(setting.profile, ())
+    found = next((answer for find in own if (answer := find(spec, setting)) is not None), None)
+    if found is not None:
+        return found, ()
+    other = (f"{AS_TRANSFORMERS} {setting.profile}.",) if own else ()
+    found = next((answer for find in FAMILIES if (answer := find(spec, setting)) is not None), None)
+    if found is not None:
+        return found, other
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
-    return llama.approximate(spec, setting), (APPROXIMATED, *further)
+    return llama.approximate(spec, setting), (APPROXIMATED, *other, *further)
 
 
 def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:

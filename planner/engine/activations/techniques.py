@@ -30,6 +30,8 @@ class Techniques:
     """Kinds of layer that keep everything where the others are checkpointed."""
     trained_kinds: frozenset[str] = frozenset()
     """Kinds of layer that are trained where everything else is frozen."""
+    kernel_norms: bool = False
+    """RMS norms are one kernel that keeps its input and a number per row (torchtitan, torchtune)."""
     virtual_tokens: VirtualTokens = "none"
     """Trained tokens in front of each sequence, or of each layer's keys and values."""
 
