@@ -58,6 +58,8 @@ class Actions:
             Command("copy_table", "Copy &table", "Ctrl+Alt+C", window.copy_table, tip="Copy the figures as text"),
             Command("model", "Pick &model", "Ctrl+M", window.pick_model),
             Command("gpus", "Add &GPUs…", "Ctrl+G", window.add_gpus),
+            Command("servers", "Ser&vers…", "Ctrl+Shift+G", window.edit_servers),
+            Command("rename", "Re&name plan…", "F2", window.rename),
             Command("dimensions", "Edit &dimensions…", "Ctrl+D", window.edit_dimensions),
             Command("shortcuts", "&Keyboard shortcuts", "F1", window.show_shortcuts),
             Command("about", "&About VRAM Planner", None, window.show_about),
@@ -73,7 +75,8 @@ class Actions:
         file_menu = self._menu(bar, "&File", "new", "open")
         self.recent = file_menu.addMenu("Open &recent")
         self._extend(file_menu, "", "save", "save_as", "", "import", "export", "", "quit")
-        self._menu(bar, "&Edit", "undo", "redo", "", "copy_chart", "copy_table", "", "model", "dimensions", "gpus")
+        edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
+        self._menu(bar, "&Edit", *edits)
         view = bar.addMenu("&View")
         view.addSection("Theme")
         view.addActions(self.themes.actions())

@@ -8,6 +8,7 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
+    QInputDialog,
     QMainWindow,
     QSplitter,
     QToolBar,
@@ -112,6 +113,7 @@ class MainWindow(QMainWindow):
         self.model_panel.import_wanted.connect(self.documents.ask_import)
         self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
         self.gpu_panel.add_wanted.connect(self.add_gpus)
+        self.gpu_panel.servers_wanted.connect(self.edit_servers)
         self.documents.opened.connect(lambda text: self.status.showMessage(text, 4000))
         self.documents.recent_changed.connect(self._fill_recent)
         session.document_changed.connect(self._title)
@@ -128,6 +130,17 @@ class MainWindow(QMainWindow):
         dialog = GpuDialog(self.session.catalog.hardware, self.session.view.unit, self)
         dialog.chosen.connect(self.gpu_panel.add)
         dialog.exec()
+
+    def edit_servers(self) -> None:
+        from planner.gui.dialogs.servers_dialog import ServersDialog
+
+        ServersDialog(self.session, self).exec()
+
+    def rename(self) -> None:
+        name = self.session.state.scenario.name
+        name, chosen = QInputDialog.getText(self, "Rename plan", "Name of the plan:", text=name)
+        if chosen:
+            self.session.edit(("name",), name.strip())
 
     def edit_dimensions(self) -> None:
         from planner.gui.dialogs.dimensions_dialog import DimensionsDialog

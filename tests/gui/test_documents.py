@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QFileDialog, QMessageBox
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMessageBox
 
 from planner.gui.main_window import dropped_file
 from planner.scenario import load_scenario, scenario_to_json
@@ -156,3 +156,12 @@ def test_a_config_named_as_a_plan_is_told_apart_by_its_content(window, saved, dr
     copy.write_bytes(saved.read_bytes())
     assert window.documents.take(copy)
     assert window.session.path == copy
+
+
+def test_a_plan_is_renamed(drive, window, monkeypatch):
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_args, **_kwargs: ("Chat service", True))
+    drive.do("rename")
+    assert drive.scenario.name == "Chat service"
+    assert window.windowTitle().startswith("Chat service")
+    assert window.chart.spec.subtitle.startswith("Chat service")
+    assert window.actions_.by_name["undo"].text() == "&Undo Set name"

@@ -5,6 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QRadioButton, QTableView, QToolButton
 
 from planner.gui.dialogs.gpu_dialog import GpuDialog
+from planner.gui.dialogs.servers_dialog import ServersDialog
 from planner.gui.widgets.number_box import NumberBox
 
 GIB = 1024**3
@@ -104,6 +105,41 @@ def test_the_last_gpu_cannot_be_removed(drive):
     for name in ("NVIDIA L40S 48 GB", "NVIDIA GeForce RTX 4090 24 GB"):
         drive.click(drive.find(QToolButton, f"Remove {name}"))
     assert not drive.find(QToolButton, "Remove NVIDIA H100 SXM5 80 GB").isEnabled()
+
+
+def test_headroom_is_set_in_the_servers_dialog_and_lowers_the_limit(drive, window, qtbot):
+    dialog = ServersDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    before = drive.bar("training").limit_bytes
+    drive.type(drive.find(NumberBox, "Hardware: Keep free", within=dialog), "10")
+    assert drive.bar("training").limit_bytes == pytest.approx(0.9 * before, rel=0.001)
+    drive.do("undo")
+    assert drive.find(NumberBox, "Hardware: Keep free", within=dialog).value() == 0
+
+
+def test_memory_is_entered_in_gib_and_kept_in_bytes(drive, window, qtbot):
+    dialog = ServersDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    field = drive.find(NumberBox, "Hardware: Host RAM", within=dialog)
+    drive.type(field, "512")
+    assert drive.scenario.hardware.host_ram_bytes == 512 * GIB
+    drive.do("undo")
+    assert drive.scenario.hardware.host_ram_bytes is None
+    assert field.text() == ""
+
+
+def test_a_server_of_the_catalogue_is_found_by_typing(drive, window, qtbot):
+    dialog = ServersDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    popup = dialog.server.open()
+    qtbot.keyClicks(popup.search, "h100")
+    drive.press(popup.search, Qt.Key.Key_Return)
+    node = window.session.catalog.hardware.nodes[drive.scenario.hardware.node]
+    assert "h100" in node.gpu
+    assert dialog.server.text().startswith(node.name[:6])
 
 
 def test_the_button_opens_the_dialog(drive, answer):

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from planner.gui.widgets.number_box import NumberBox
 from planner.scenario import FieldDeclaration
+from planner.units import GIB
 
 OnEdit = Callable[[object], None]
 
@@ -72,6 +73,26 @@ class NumberEditor(Editor):
 
     def set_value(self, value: object) -> None:
         self._box.set_value(value if isinstance(value, int | float) else None)
+
+
+class SizeEditor(Editor):
+    """Memory and disks: bytes in the scenario, GiB on screen."""
+
+    def __init__(self, declaration: FieldDeclaration, on_edit: OnEdit) -> None:
+        self.widget = NumberBox(
+            whole=False,
+            minimum=1 / GIB,
+            maximum=declaration.maximum / GIB if declaration.maximum else None,
+            step=1,
+            unit="GiB",
+            nullable=declaration.nullable,
+            empty_text="automatic",
+        )
+        self._box = self.widget
+        self._box.edited.connect(lambda value: on_edit(None if value is None else round(value * GIB)))
+
+    def set_value(self, value: object) -> None:
+        self._box.set_value(value / GIB if isinstance(value, int) else None)
 
 
 class ChoiceEditor(Editor):
@@ -137,6 +158,8 @@ class TextEditor(Editor):
 
 def editor_for(declaration: FieldDeclaration, on_edit: OnEdit) -> Editor:
     """The editor for a declared field."""
+    if declaration.kind == "int" and declaration.name.endswith("_bytes"):
+        return SizeEditor(declaration, on_edit)
     if declaration.kind in ("int", "float"):
         return NumberEditor(declaration, on_edit)
     if declaration.kind == "bool":

@@ -1,7 +1,7 @@
 """One row of a form: label, editor, help, accessible name and inline message, set in one place."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy
 
 from planner.gui.forms.editors import editor_for
 from planner.gui.session import FieldPath, Session
@@ -75,9 +75,6 @@ class FieldRow:
     def text(self) -> str:
         """The message shown below the field."""
         return self._message_shown[1]
-
-    def widgets(self) -> tuple[QWidget, QWidget]:
-        return self.label, self.editor
 
     def _on_edit(self, value: object) -> None:
         self._value = self  # what the editor shows may differ from the scenario until the next refresh

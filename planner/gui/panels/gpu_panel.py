@@ -16,6 +16,7 @@ ROWS_SHOWN = 4
 
 class GpuPanel(QFrame):
     add_wanted = Signal()
+    servers_wanted = Signal()
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -32,6 +33,12 @@ class GpuPanel(QFrame):
         heading = QHBoxLayout()
         heading.addWidget(text_label("GPUS TO COMPARE", "heading"))
         heading.addStretch(1)
+        servers = QPushButton("Ser&vers…")
+        servers.setProperty("flat", True)
+        servers.setAccessibleName("Servers")
+        servers.setToolTip("How many servers there are, their memory, and how much of each GPU must stay free")
+        servers.clicked.connect(self.servers_wanted)
+        heading.addWidget(servers)
         heading.addWidget(add)
         self._list = QWidget()
         self._list.setProperty("surface", "panel")

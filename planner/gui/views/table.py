@@ -51,7 +51,14 @@ class CellPainter(QStyledItemDelegate):
             self._paint_chip(painter, rect, verdict, str(index.data()))
         else:
             text = str(index.data() or "")
-            painter.setPen(QColor(tokens.muted if text == "–" else tokens.ink))
+            view = self._session.view
+            chosen = view.component and (phase, index.column()) == (
+                view.phase,
+                self._view.table.column_of(view.component),
+            )
+            if chosen:
+                painter.setFont(self._view.bold_font)
+            painter.setPen(QColor(tokens.accent_ink if chosen else tokens.muted if text == "–" else tokens.ink))
             inner = rect.adjusted(self._view.padding, 0, -self._view.padding, 0)
             shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(inner.width()) + 1)
             painter.drawText(inner, int(index.data(Qt.ItemDataRole.TextAlignmentRole)), shown)

@@ -19,6 +19,7 @@ class Disclosure(QWidget):
         self.button.setProperty("flat", True)
         self.button.setProperty("disclosure", True)
         self.button.setCheckable(True)
+        self.button.setAutoDefault(False)
         self.button.setAccessibleName(accessible_name)
         self.button.setIconSize(QSize(12, 12))
         self.button.setIcon(icon("chevron-right"))

@@ -127,6 +127,7 @@ class PickerButton(QPushButton):
     def __init__(self, name: str, choices: Callable[[], Sequence[Choice]]) -> None:
         super().__init__()
         self.setProperty("picker", True)
+        self.setAutoDefault(False)
         self.setAccessibleName(name)
         self.setIcon(icon("search"))
         self.setIconSize(QSize(14, 14))
