@@ -1,5 +1,8 @@
 """From the structure of a decoder to what is recorded of it: one shape and a few dimensions per kind of layer."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
 from planner.engine.activations.kernels import kernel
 from planner.engine.activations.setting import RECORDED, Setting, divided
 from planner.engine.activations.shape import LayerShape
@@ -11,6 +14,34 @@ def only_stack(spec: ModelSpec) -> tuple[LayerGroup, ...] | None:
     """The layers of a plain language model; None for one with further stacks or without a vocabulary to predict."""
     plain = len(spec.stacks) == 1 and spec.stack.embedding is not None
     return spec.stack.groups if plain and spec.head is not None and spec.head.kind == "vocabulary" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of layer of a model: what is recorded of each, their dimensions and how many there are."""
+
+    shapes: tuple[LayerShape, ...]
+    symbols: tuple[Factor, ...]
+    layers: Mapping[str, int]
+
+
+def kinds_of(groups: Sequence[LayerGroup], setting: Setting, *, only_eager: bool = False) -> Kinds:
+    """One kind per group, in their order."""
+    shapes = tuple(attention_shape(index, group, setting, only_eager=only_eager) for index, group in enumerate(groups))
+    symbols = [
+        symbol
+        for shape, group in zip(shapes, groups, strict=True)
+        for symbol in attention_symbols(shape, group, setting)
+    ]
+    return Kinds(shapes, tuple(symbols), {str(index): group.count for index, group in enumerate(groups)})
+
+
+def equal_layers(spec: ModelSpec) -> tuple[LayerGroup, ...] | None:
+    """The layers of a plain language model that differ in nothing but where they stand."""
+    groups = only_stack(spec)
+    if not groups or len({replace(group, count=1, indices=()) for group in groups}) > 1:
+        return None
+    return groups
 
 
 def attention_shape(index: int, group: LayerGroup, setting: Setting, *, only_eager: bool = False) -> LayerShape:

@@ -42,6 +42,8 @@ class Form:
     scores_in_fp32: bool
     softcap: bool
     residual_scaled: bool
+    holds_halves: bool
+    """The layer keeps names for its first norm and for attention's output until its end (StableLM)."""
 
     @property
     def norm_names(self) -> tuple[str, ...]:
@@ -112,12 +114,17 @@ def _pre(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor, around:
     norms = layer.parts.norms
     residual = hidden_states
     hidden_states = normalise(t, norms["input"], hidden_states, "input_layernorm")
+    normed = hidden_states
     hidden_states, _weights = _attention(t, form, layer, hidden_states, around)
+    held = (normed, hidden_states) if form.holds_halves else ()
+    del normed
     hidden_states = _added(t, form, layer, residual, hidden_states)
     residual = hidden_states
     hidden_states = normalise(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
     hidden_states = _mlp(t, form, layer, hidden_states)
-    return _added(t, form, layer, residual, hidden_states)
+    hidden_states = _added(t, form, layer, residual, hidden_states)
+    del held
+    return hidden_states
 
 
 def _post(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor, around: Surroundings) -> Tensor:

@@ -21,7 +21,7 @@ from planner.engine.activations.causal import (
     make_table,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
+from planner.engine.activations.decoders import equal_layers, kinds_of
 from planner.engine.activations.eager import softmax_to
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.norms import make_norm, normalise
@@ -234,14 +234,13 @@ def _gelu_backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """A layer norm after the embedding, a fused projection of equal heads, no rotary embedding."""
-    groups = only_stack(spec)
-    if groups is None or len(groups) != 1 or len(spec.stack.before) != 1:
+    groups = equal_layers(spec)
+    if groups is None or len(spec.stack.before) != 1:
         return None
     if not isinstance(spec.stack.before[0], NormPart) or not _is_bloom_layer(groups[0]):
         return None
-    group = groups[0]
-    shape = attention_shape(0, group, setting, only_eager=True)
-    return Found(BloomBody((shape,), is_tied(spec)), attention_symbols(shape, group, setting), {"0": group.count})
+    kinds = kinds_of(groups, setting, only_eager=True)
+    return Found(BloomBody(kinds.shapes, is_tied(spec)), kinds.symbols, kinds.layers)
 
 
 def _is_bloom_layer(group: LayerGroup) -> bool:

@@ -21,7 +21,7 @@ from planner.engine.activations.causal import (
     position_ids,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
+from planner.engine.activations.decoders import equal_layers, kinds_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.kernels import FLASH_HEAD_DIM
 from planner.engine.activations.norms import make_norm, normalise
@@ -196,22 +196,25 @@ def _mlp(t: Tape, layer: CausalLayer, x: Tensor) -> Tensor:
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Linear layers of a class of their own, a fused projection with rotary embedding, layer norms."""
-    groups = only_stack(spec)
-    if groups is None or len(groups) != 1 or spec.stack.before or not _is_falcon_layer(groups[0]):
+    groups = equal_layers(spec)
+    if groups is None or spec.stack.before or not _is_falcon_layer(groups[0]):
         return None
     group = groups[0]
     mixer = group.mixer
     assert isinstance(mixer, Attention)
     repeats = mixer.cache_heads is not None
-    shape = attention_shape(0, group, setting)
+    kinds = kinds_of(groups, setting)
+    shapes = tuple(_falcon_shape(shape, mixer, setting, repeats) for shape in kinds.shapes)
+    body = FalconBody(shapes, group.norms, group.arrangement == "parallel", repeats, is_tied(spec))
+    return Found(body, kinds.symbols, kinds.layers)
+
+
+def _falcon_shape(shape: LayerShape, mixer: Attention, setting: Setting, repeats: bool) -> LayerShape:
     if setting.attention == "sdpa":
         single = shape.grouped_queries and not repeats
         kernel: Kernel = "math" if single or mixer.head_dim > FLASH_HEAD_DIM else "efficient"
         shape = replace(shape, kernel=kernel, masked=True)
-    if repeats:
-        shape = replace(shape, grouped_queries=False)
-    body = FalconBody((shape,), group.norms, group.arrangement == "parallel", repeats, is_tied(spec))
-    return Found(body, attention_symbols(shape, group, setting), {"0": group.count})
+    return replace(shape, grouped_queries=False) if repeats else shape
 
 
 def _is_falcon_layer(group: LayerGroup) -> bool:

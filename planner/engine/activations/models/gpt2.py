@@ -20,7 +20,7 @@ from planner.engine.activations.causal import (
     position_ids,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import attention_shape, attention_symbols, embedding_dropout, only_stack
+from planner.engine.activations.decoders import embedding_dropout, equal_layers, kinds_of
 from planner.engine.activations.eager import eager_attention, heads_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
@@ -145,9 +145,9 @@ def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor, *, drops: bool) -> 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Learned positions beside the tokens, a fused projection of equal heads, layer norms before both halves."""
-    groups = only_stack(spec)
+    groups = equal_layers(spec)
     tables = [part for part in spec.stack.before if isinstance(part, Table)]
-    if groups is None or len(groups) != 1 or len(tables) != 1 or len(spec.stack.before) != 1:
+    if groups is None or len(tables) != 1 or len(spec.stack.before) != 1:
         return None
     group = groups[0]
     mixer, feed_forward = group.mixer, group.feed_forward
@@ -162,7 +162,9 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and not feed_forward.gated
     ):
         return None
-    shape = replace(attention_shape(0, group, setting), masks_scores=is_before(setting.version, (5,)))
-    symbols = (*attention_symbols(shape, group, setting), Factor("position rows", tables[0].rows))
-    body = Gpt2Body((shape,), embedding_dropout(spec, setting), is_tied(spec))
-    return Found(body, symbols, {"0": group.count})
+    kinds = kinds_of(groups, setting)
+    masks_scores = is_before(setting.version, (5,))
+    shapes = tuple(replace(shape, masks_scores=masks_scores) for shape in kinds.shapes)
+    symbols = (*kinds.symbols, Factor("position rows", tables[0].rows))
+    body = Gpt2Body(shapes, embedding_dropout(spec, setting), is_tied(spec))
+    return Found(body, symbols, kinds.layers)

@@ -20,7 +20,7 @@ from planner.engine.activations.causal import (
     position_ids,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import attention_shape, attention_symbols, embedding_dropout, only_stack
+from planner.engine.activations.decoders import embedding_dropout, equal_layers, kinds_of
 from planner.engine.activations.eager import eager_attention
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
@@ -168,8 +168,8 @@ def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor) -> Tensor:
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """A fused projection of equal heads with rotary embedding, layer norms before both halves."""
-    groups = only_stack(spec)
-    if groups is None or len(groups) != 1 or spec.stack.before:
+    groups = equal_layers(spec)
+    if groups is None or spec.stack.before:
         return None
     group = groups[0]
     mixer, feed_forward = group.mixer, group.feed_forward
@@ -187,7 +187,8 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and not feed_forward.gated
     ):
         return None
-    shape = replace(attention_shape(0, group, setting), heads_first=True)
+    kinds = kinds_of(groups, setting)
+    shapes = tuple(replace(shape, heads_first=True) for shape in kinds.shapes)
     parallel = group.arrangement == "parallel"
-    body = NeoxBody((shape,), parallel, embedding_dropout(spec, setting), is_tied(spec))
-    return Found(body, attention_symbols(shape, group, setting), {"0": group.count})
+    body = NeoxBody(shapes, parallel, embedding_dropout(spec, setting), is_tied(spec))
+    return Found(body, kinds.symbols, kinds.layers)

@@ -20,7 +20,7 @@ from planner.engine.activations.causal import (
     make_table,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
+from planner.engine.activations.decoders import equal_layers, kinds_of
 from planner.engine.activations.eager import eager_attention, heads_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
@@ -175,29 +175,29 @@ def _attention(t: Tape, layer: CausalLayer, hidden_states: Tensor, mask: Tensor 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Learned positions beside the tokens, separate projections of equal heads, layer norms, no gate."""
-    groups = only_stack(spec)
+    groups = equal_layers(spec)
     tables = [part for part in spec.stack.before if isinstance(part, Table)]
     projections = [part for part in spec.stack.before if isinstance(part, Linear)]
-    if groups is None or len(groups) != 1 or len(tables) != 1 or len(spec.stack.before) > 2:
+    if groups is None or len(tables) != 1 or len(spec.stack.before) > 2:
         return None
     group = groups[0]
     if not _is_opt_layer(group) or spec.stack.embedding is None or spec.head is None or spec.head.bias:
         return None
-    shape = attention_shape(0, group, setting)
+    kinds = kinds_of(groups, setting)
     symbols = (
-        *attention_symbols(shape, group, setting),
+        *kinds.symbols,
         Factor("position rows", tables[0].rows),
         Factor("embedding width", spec.stack.embedding.size),
     )
     body = OptBody(
-        (shape,),
+        kinds.shapes,
         group.norm,
         norm_first=group.arrangement == "pre",
         final_norm=spec.stack.final_norm is not None,
         projects=bool(projections),
         tied_embeddings=is_tied(spec),
     )
-    return Found(body, symbols, {"0": group.count})
+    return Found(body, symbols, kinds.layers)
 
 
 def _is_opt_layer(group: LayerGroup) -> bool:

@@ -174,4 +174,5 @@ def _form(group: LayerGroup) -> Form | None:
         scores_in_fp32=mixer.scores_in_fp32,
         softcap=mixer.softcap,
         residual_scaled=group.residual_scaled,
+        holds_halves=group.norm.computed == "kernel" and feed_forward.gated,
     )
