@@ -11,7 +11,6 @@ from planner.errors import PlannerError
 from planner.gui.main_window import SUFFIX
 from planner.gui.session import Session
 from planner.gui.settings import Settings
-from planner.model import resolve_model
 from planner.scenario import load_scenario
 from planner.scenario.starting import starting_scenario
 
@@ -71,9 +70,7 @@ class Documents(QObject):
         """Take a model from its config.json, in one step that can be undone."""
         try:
             config = _read_config(path)
-            scenario = self._session.state.scenario.with_value(("model",), {"config": config})
-            resolve_model(scenario.model, self._session.catalog.presets)
-            self._session.replace(scenario, f"Import {path.name}")
+            self._session.take_model({"config": config}, f"Import {path.name}")
         except PlannerError as error:
             self.tell("The model could not be imported", error.message)
             return False

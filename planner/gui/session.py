@@ -12,7 +12,9 @@ from planner.catalog import Catalog
 from planner.engine.plan import PhaseName
 from planner.gui.commands import ScenarioCommand
 from planner.gui.state import State, ViewState, derive
+from planner.model import resolve_model
 from planner.scenario import Scenario, ScenarioError, edited, issue_text, save_scenario, undo_text
+from planner.scenario.starting import starting_scenario
 
 FieldPath = tuple[str | int, ...]
 
@@ -59,6 +61,17 @@ class Session(QObject):
         # Derived before anything changes, so that a failure leaves plan and undo history as they were.
         self._ready = derive(scenario, self.catalog, self.state)
         self.undo_stack.push(ScenarioCommand(self._take, self.state.scenario, scenario, text, key))
+
+    def take_model(self, source: object, text: str) -> None:
+        """Plan for another model. The name of the starting plan goes, as it names its model; others stay.
+
+        Raises `PlannerError`, and changes nothing, for a model that cannot be read.
+        """
+        scenario = self.state.scenario.with_value(("model",), source)
+        resolve_model(scenario.model, self.catalog.presets)
+        if scenario.name == starting_scenario().name:
+            scenario = scenario.with_value(("name",), "")
+        self.replace(scenario, text)
 
     def switch_phase(self, phase: PhaseName, on: bool) -> None:
         """Plan a phase, or leave it out; its values come back when it is switched on again."""

@@ -163,5 +163,4 @@ def test_a_plan_is_renamed(drive, window, monkeypatch):
     drive.do("rename")
     assert drive.scenario.name == "Chat service"
     assert window.windowTitle().startswith("Chat service")
-    assert window.chart.spec.subtitle.startswith("Chat service")
     assert window.actions_.by_name["undo"].text() == "&Undo Set name"

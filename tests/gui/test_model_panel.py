@@ -35,6 +35,16 @@ def test_a_model_is_found_by_typing_and_chosen_by_enter(drive, window, qtbot):
     assert drive.scenario.model.preset == "meta-llama/Llama-3.1-8B"
 
 
+def test_chart_and_title_name_the_model_that_is_planned(drive, window):
+    assert window.chart.spec.subtitle.startswith("Llama-3.1-8B · judged against L40S")
+    window.model_panel.picker.chosen.emit("Qwen/Qwen2.5-7B-Instruct")
+    assert window.chart.spec.subtitle.startswith("Qwen2.5-7B-Instruct · ")
+    assert "Llama" not in window.windowTitle()
+    window.session.edit(("name",), "Ours")
+    window.model_panel.picker.chosen.emit("meta-llama/Llama-3.1-8B")
+    assert drive.scenario.name == "Ours"
+
+
 def test_arrows_move_in_the_list_while_typing(window, qtbot):
     popup = window.model_panel.picker.open()
     qtbot.keyClicks(popup.search, "llama")

@@ -57,6 +57,5 @@ class DimensionsDialog(QDialog):
         self._use.setEnabled(not wrong)
 
     def _accept(self) -> None:
-        current = self._session.state.scenario
-        self._session.replace(current.with_value(("model",), self.draft.state.scenario.model), "Edit dimensions")
+        self._session.take_model(self.draft.state.scenario.model, "Edit dimensions")
         self.accept()

@@ -64,7 +64,7 @@ class NumberEditor(Editor):
             minimum=declaration.minimum,
             maximum=declaration.maximum,
             step=declaration.step,
-            unit=declaration.unit or "",
+            unit=declaration.unit,
             nullable=declaration.nullable,
             empty_text="automatic",
         )
@@ -156,9 +156,18 @@ class TextEditor(Editor):
         return text
 
 
+def shown_unit(declaration: FieldDeclaration) -> str:
+    """The unit in which a field is entered: memory and disks in GiB, though the scenario holds bytes."""
+    return "GiB" if _is_size(declaration) else declaration.unit
+
+
+def _is_size(declaration: FieldDeclaration) -> bool:
+    return declaration.kind == "int" and declaration.name.endswith("_bytes")
+
+
 def editor_for(declaration: FieldDeclaration, on_edit: OnEdit) -> Editor:
     """The editor for a declared field."""
-    if declaration.kind == "int" and declaration.name.endswith("_bytes"):
+    if _is_size(declaration):
         return SizeEditor(declaration, on_edit)
     if declaration.kind in ("int", "float"):
         return NumberEditor(declaration, on_edit)

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy
 
-from planner.gui.forms.editors import editor_for
+from planner.gui.forms.editors import editor_for, shown_unit
 from planner.gui.session import FieldPath, Session
 from planner.gui.state import State
 from planner.gui.widgets.properties import plain_label, set_property
@@ -38,7 +38,7 @@ class FieldRow:
         self.editor.setToolTip(tip)
         self.editor.setWhatsThis(tip)
         self.editor.setAccessibleName(f"{name_prefix}{declaration.label}")
-        self._description = declaration.help + (f" In {declaration.unit}." if declaration.unit else "")
+        self._description = declaration.help + (f" In {shown_unit(declaration)}." if declaration.unit else "")
         self.editor.setAccessibleDescription(self._description)
         self.editor.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         if not isinstance(self.editor, QCheckBox):

@@ -80,5 +80,4 @@ class ModelPanel(QFrame):
         ]
 
     def _on_chosen(self, key: str) -> None:
-        scenario = self._session.state.scenario.with_value(("model",), {"preset": key})
-        self._session.replace(scenario, f"Pick {key.rpartition('/')[2]}")
+        self._session.take_model({"preset": key}, f"Pick {key.rpartition('/')[2]}")

@@ -1,8 +1,10 @@
 """From the session's state to what the lifecycle chart shows."""
 
+from dataclasses import replace
+
 from planner.chart.build import lifecycle_chart
 from planner.chart.captions import phase_captions
-from planner.chart.spec import ChartSpec
+from planner.chart.spec import CapacityLine, ChartSpec
 from planner.gui.state import State
 from planner.units import SizeUnit
 
@@ -12,4 +14,12 @@ def chart_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     if state.plan is None:
         return None
     captions = {**phase_captions(state.scenario.phases), **dict.fromkeys(state.stale, "last valid")}
-    return lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions, unit=unit)
+    chart = lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions, unit=unit)
+    return replace(chart, subtitle=_subtitle(state, chart.judge))
+
+
+def _subtitle(state: State, judge: CapacityLine | None) -> str:
+    """`Llama-3.1-8B · judged against L40S (44.4 GiB usable)`: the model, whatever the plan is called."""
+    model = state.spec.name.rpartition("/")[2] if state.spec else ""
+    judged = f"judged against {judge.name} ({judge.size_label} usable)" if judge else ""
+    return " · ".join(part for part in (model, judged) if part)
