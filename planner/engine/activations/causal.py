@@ -16,10 +16,11 @@ from planner.model.spec import ModelSpec
 
 @dataclass(slots=True)
 class LayerParts:
-    """The weights of one recorded layer: linear layers by role, norms by name."""
+    """The weights of one recorded layer: linear layers by role, norms and loose parameters by name."""
 
     linears: dict[str, Linear]
     norms: dict[str, NormWeights]
+    others: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class CausalModel:
         yield from _weights_of("", {**self.linears, self.head.role: self.head}, self.norms)
         for layer in self.layers:
             yield from _weights_of(layer.slot, layer.parts.linears, layer.parts.norms)
+            yield from ((layer.slot, name, weight) for name, weight in layer.parts.others.items())
 
 
 def _weights_of(

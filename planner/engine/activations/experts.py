@@ -7,8 +7,8 @@ of `models/mixtral`, `models/qwen3_moe`, `models/granitemoe` and `models/deepsee
 from planner.engine.activations import ops, ops_experts
 from planner.engine.activations.blocks import LayerWeights, cast_weight, layer_dims, linear, mlp
 from planner.engine.activations.functions import activate, saves_output
-from planner.engine.activations.ops_scan import masked_fill
-from planner.engine.activations.ops_shape import split
+from planner.engine.activations.ops_scan import clamp, masked_fill
+from planner.engine.activations.ops_shape import part, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import ExpertShape, LayerShape
 from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
@@ -62,9 +62,11 @@ def _route(
         dtype = logits.dtype
         top: Dim = layer_dims(shape, "experts per token")
         if routing.scores == "softmax-of-chosen":
-            logits = ops.to(t, logits, "fp32", "logits in fp32")
+            if routing.fp32_scores:
+                logits = ops.to(t, logits, "fp32", "logits in fp32")
             chosen, places = ops_experts.top_k(t, logits, top)
-            return logits, ops.to(t, ops.softmax(t, chosen), hidden_states.dtype, "weights of experts"), places
+            chosen = ops.softmax(t, chosen, chosen.dtype)
+            return logits, ops.to(t, chosen, hidden_states.dtype, "weights of experts"), places
         if routing.scores in ("softmax", "grouped-softmax"):
             scores = ops.softmax(t, ops.to(t, logits, "fp32", "logits in fp32"))
             if routing.scores == "grouped-softmax":
@@ -216,8 +218,21 @@ def _activated(t: Tape, experts: ExpertShape, proj_out: Tensor, dims: Dims) -> T
     """`_apply_gate`: activation of one half times the other, or the activation alone."""
     if not experts.gated:
         return activate(t, proj_out, experts.activation)
+    if experts.clamped:
+        return _clamped_gate(t, proj_out, dims)
     gate, up = split(t, proj_out, dims, dims)
     return ops.mul(t, activate(t, gate, experts.activation), up, "gated product")
+
+
+def _clamped_gate(t: Tape, proj_out: Tensor, dims: Dims) -> Tensor:
+    """`GptOssExperts._apply_gate`."""
+    gate, up = part(t, proj_out, *dims), part(t, proj_out, *dims)
+    gate = clamp(t, gate, "clamped gate")
+    up = clamp(t, up, "clamped up")
+    sigmoid = saves_output(t, ops.elementwise(t, gate, "scaled gate"), "sigmoid")
+    glu = ops.mul(t, gate, sigmoid, "gated unit")
+    del sigmoid
+    return ops.mul(t, ops.shift(t, up, "up plus one"), glu, "gated product")
 
 
 def _batched(

@@ -158,12 +158,13 @@ def _rotate_pairs(t: Tape, shape: LayerShape, q: Tensor, k: Tensor, cos: Tensor,
         half = layer_dims(shape, "half rope dim")
         q1, q2 = (part(t, q, *q.dims[:-1], half) for _ in range(2))
         k1, k2 = (part(t, k, *k.dims[:-1], half) for _ in range(2))
-        q_out = _rotated(t, q1, q2, cos, sin, q.dims, "rotated q")
-        k_out = _rotated(t, k1, k2, cos, sin, k.dims, "rotated k")
+        q_out = rotated_halves(t, q1, q2, cos, sin, q.dims, "rotated q")
+        k_out = rotated_halves(t, k1, k2, cos, sin, k.dims, "rotated k")
         return q_out, k_out
 
 
-def _rotated(t: Tape, one: Tensor, two: Tensor, cos: Tensor, sin: Tensor, dims: Dims, label: str) -> Tensor:
+def rotated_halves(t: Tape, one: Tensor, two: Tensor, cos: Tensor, sin: Tensor, dims: Dims, label: str) -> Tensor:
+    """`cat((one * cos - two * sin, two * cos + one * sin))`."""
     halves = [
         _subtract(t, ops.mul(t, one, cos), ops.mul(t, two, sin)),
         ops.add(t, ops.mul(t, two, cos), ops.mul(t, one, sin), "second half"),

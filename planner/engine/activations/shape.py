@@ -17,6 +17,7 @@ class ExpertShape:
     activation: str
     bias: bool
     transposed: bool
+    clamped: bool
     router_bias: bool
     shared: bool
     """Every token also passes a feed-forward of its own, the layer's `ffn`."""

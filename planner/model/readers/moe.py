@@ -14,6 +14,7 @@ from planner.model.spec import (
     LinearKind,
     MixtureOfExperts,
     ModelSpec,
+    Norm,
     Routing,
     Tensor,
 )
@@ -101,6 +102,7 @@ class Sparsity:
     router_bias: bool = False
     sinks: bool = False
     transposed: bool = False
+    clamped: bool = False
     correction: bool = False
     """A trainable per-expert correction of the router's scores."""
     routing: Routing = _NORMALISED
@@ -162,14 +164,15 @@ SPARSE: dict[str, Sparsity] = {
         normalised=False,
     ),
     "gpt_oss": Sparsity(
-        replace(_ATTENTION_BIAS, windows=_alternating),
+        replace(_ATTENTION_BIAS, windows=_alternating, norm=Norm(code="weight-in-fp32")),
         experts="num_local_experts",
         size="intermediate_size",
         bias=True,
         router_bias=True,
         sinks=True,
         transposed=True,
-        routing=_OF_CHOSEN,
+        clamped=True,
+        routing=replace(_OF_CHOSEN, fp32_scores=False),
     ),
     "minimax_m2": Sparsity(
         Traits(qk_norm=True, qk_norm_scope="all"),
@@ -215,6 +218,7 @@ def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
         router=sparsity.router,
         router_bias=sparsity.router_bias,
         transposed=sparsity.transposed,
+        clamped=sparsity.clamped,
         extra=(Tensor("e_score_correction_bias", (1, experts)),) if sparsity.correction else (),
         routing=routing,
         groups=config.size("n_group", 1),

@@ -46,6 +46,8 @@ class Routing:
     """A constant factor is multiplied in at the end."""
     fp32_weights: bool = True
     """The experts' outputs are weighed in fp32; False: the weights are first brought to the model's dtype."""
+    fp32_scores: bool = True
+    """The softmax is computed in fp32; False: in the model's dtype (gpt-oss)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class MixtureOfExperts:
     expert_kind: LinearKind = "subclass"
     transposed: bool = False
     """The experts are stored (experts, inputs, outputs), as gpt-oss and Llama 4 do."""
+    clamped: bool = False
+    """Gate and up are interleaved and clamped, and the gate's sigmoid is written out (gpt-oss)."""
     dense: DenseFeedForward | None = None
     """A dense feed-forward that runs beside the experts with norms of its own in the layer (Gemma 4, Arctic)."""
     latent_size: int | None = None

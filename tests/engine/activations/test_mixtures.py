@@ -69,6 +69,10 @@ DOTS1 = {
 DEEPSEEK_V2 = {**LATENT, "model_type": "deepseek_v2", "n_shared_experts": 2, "topk_method": "greedy"}
 DEEPSEEK_V2_GROUPED = {**DEEPSEEK_V2, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2}
 DEEPSEEK_V3 = {**LATENT, "model_type": "deepseek_v3", "n_shared_experts": 1, "n_group": 4, "topk_group": 2}
+GPT_OSS = {
+    **SMALL, "model_type": "gpt_oss", "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 8,
+    "attention_bias": True, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"],
+}  # fmt: skip
 SMALL_MIXTRAL = {**SMALL, "model_type": "mixtral", "num_key_value_heads": 2, "num_local_experts": 8}
 
 
@@ -156,6 +160,8 @@ def test_batched_products_gather_the_matrices_of_every_row(config: dict[str, Any
         (DEEPSEEK_V2_GROUPED, "bf16", 514916, 555240),
         (DEEPSEEK_V3, "bf16", 499876, 540200),
         (DEEPSEEK_V3, "fp32", 666916, 707240),
+        (GPT_OSS, "bf16", 555908, 596232),
+        (GPT_OSS, "fp32", 968708, 1043400),
     ],
 )
 def test_a_small_model_keeps_and_peaks_as_its_class_does(
@@ -167,7 +173,7 @@ def test_a_small_model_keeps_and_peaks_as_its_class_does(
     assert phase.moments["backward"].allocated_bytes - start == backward
 
 
-@pytest.mark.parametrize("config", [MIXTRAL, QWEN3_30B, QWEN2_MOE, OLMOE, GRANITE_MOE])
+@pytest.mark.parametrize("config", [MIXTRAL, QWEN3_30B, QWEN2_MOE, OLMOE, GRANITE_MOE, GPT_OSS])
 def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
     held = plan(config).moments["optimizer_step"].components["gradients"]
     assert held == 2 * parameters(read_config(config, "causal-lm", ""))
@@ -190,6 +196,6 @@ def test_checkpointing_never_keeps_more(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("attention", ["eager", "sdpa", "flash_attention_2"])
 @pytest.mark.parametrize("precision", ["bf16", "amp-bf16", "fp32"])
 def test_every_kernel_and_precision_runs(attention: str, precision: str) -> None:
-    for config in (SMALL_MIXTRAL, DEEPSEEK_V2, DEEPSEEK_V3):
+    for config in (SMALL_MIXTRAL, DEEPSEEK_V2, DEEPSEEK_V3, GPT_OSS):
         phase = plan(config, attention_implementation=attention, precision=precision, sequence_length=64)
         assert phase.peak.allocated_bytes > 0

@@ -91,6 +91,7 @@ def expert_shape(mixture: MixtureOfExperts, setting: Setting) -> ExpertShape:
         activation=mixture.activation,
         bias=mixture.bias,
         transposed=mixture.transposed,
+        clamped=mixture.clamped,
         router_bias=mixture.router_bias,
         shared=mixture.shared is not None,
         shared_gate=mixture.shared_gate,
