@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,13 @@ def test_pyqtgraph_is_imported_after_the_first_picture():
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_screenshots_of_the_readme_are_taken_by_a_script(tmp_path):
+    script = Path(__file__).with_name("screenshots.py")
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    subprocess.run([sys.executable, script, tmp_path], env=environment, capture_output=True, check=True, timeout=120)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"light.png", "dark.png", "oom.png", "small.png"}
 
 
 @pytest.mark.x11
