@@ -1,6 +1,7 @@
 """Forward passes without gradients: evaluation, the trials of the design phase, and what `generate` works with."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from planner.engine.activations.lower import PRECISIONS, lower
 from planner.engine.activations.setting import Loads
@@ -9,7 +10,7 @@ from planner.engine.buffers import buffer_terms
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Number, Term
 from planner.engine.traced import TracedPhase
-from planner.model.spec import ModelSpec
+from planner.model.spec import Attention, ModelSpec
 from planner.scenario.phases import Design, Evaluation
 from planner.scenario.serving import Serving
 
@@ -85,5 +86,14 @@ def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
             experts=phase.experts_implementation,
         )
         settled = TracedPhase(lowered, buffer_terms(spec, BYTES[dtype], (instant,)), {"forward": instant}).settle()
+        tells_cache = instant == "decode" and not lowered.approximations and _caches_everything(phase, spec, dtype)
         told += [item for item in settled.terms() if item.component != "kv_cache"]
+        if tells_cache:
+            told += [replace(item, alive=("decode",)) for item in settled.terms() if item.component == "kv_cache"]
     return tuple(told)
+
+
+def _caches_everything(phase: Serving, spec: ModelSpec, dtype: str) -> bool:
+    """Whether the cache holds every layer's whole context in the dtype that is computed in."""
+    windows = (group.mixer.window for group in spec.stack.groups if isinstance(group.mixer, Attention))
+    return phase.kv_cache_dtype == dtype and all(window is None or window > phase.context_length for window in windows)

@@ -26,17 +26,22 @@ SOURCE = "transformers/cache_utils.py DynamicCache: exactly the tokens seen; slo
 def plan_transformers(
     load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, working_set: Sequence[Term]
 ) -> ServerPlan:
-    """What `generate` holds on one GPU. `working_set`: tensors of the prefill and decode passes, by instant."""
+    """What `generate` holds on one GPU.
+
+    `working_set`: tensors of the prefill and decode passes, by instant; the cache of the decode pass, where it is
+    among them, says how much more than the context's own there is at its fullest instant.
+    """
     weights = weight_terms(
         load.spec, load.weights, load.tensor_parallel, LOADED,
         pipeline=load.pipeline, expert_parallel=load.expert_parallel, keeps_fp32=True,
     )  # fmt: skip
     prefill = _cache(load, load.prompt_tokens, ("prefill", "sampling"))
     decode = _cache(load, load.context_tokens, ("decode",))
-    growth = _growth(decode)
+    caches = tuple(item for item in working_set if item.component == "kv_cache")
+    growth = _traced_growth(caches, decode) or _growth(decode)
     standing = process_overhead(chosen.gpu, overheads, ("load", *RUNNING), gpus=load.gpus, training=False).terms
     overhead = tuple(item for item in standing if item.name != WORKSPACE)
-    activation = (*working_set, *growth, _workspace(chosen, overheads))
+    activation = (*(item for item in working_set if item not in caches), *growth, _workspace(chosen, overheads))
     held = Holdings(weights, decode, activation, overhead)
     alive = (*prefill, *decode, *activation)
     peak_bytes = reduce(
@@ -72,6 +77,15 @@ def _cache(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> tup
         load.spec, policy, alive, sequences=load.sequences, tokens=tokens,
         tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
     )  # fmt: skip
+
+
+def _traced_growth(traced: Sequence[Term], cache: Sequence[Term]) -> tuple[Term, ...]:
+    """The new token's keys and values in all layers, and old ones that still stand beside longer ones."""
+    held, context = total_bytes(traced), total_bytes(cache)
+    if not traced or np.any(np.asarray(held) < np.asarray(context)):
+        return ()
+    factors = (Factor("bytes", held - context, f"{held} at the fullest instant, less the {context} of the context"),)
+    return (Term("temporaries", "longer cache of this step", factors, ("decode",), SOURCE),)
 
 
 def _growth(cache: tuple[Term, ...]) -> tuple[Term, ...]:
