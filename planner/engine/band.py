@@ -10,6 +10,9 @@ from planner.engine.servers.versions import vllm_band
 from planner.errors import ResourceError
 from planner.resources import resource
 
+TRACED_PROFILES = ("litgpt",)
+"""Software beside transformers whose steps on one GPU are recorded and were measured often enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class Band:
@@ -50,6 +53,8 @@ def case_class(
         return _server_class(engine, engine_version)
     if phase in ("evaluation", "serving"):
         return "inference"
+    if profile in TRACED_PROFILES and ranks == 1:
+        return f"training, {profile}"
     if profile != "hf-transformers":
         return "training, other profile"
     return "training, sharded" if ranks > 1 else "training"
