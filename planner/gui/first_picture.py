@@ -20,9 +20,9 @@ from planner.resources import resources_dir
 def remember(spec: ChartSpec, file: Path | None = None) -> None:
     """Keep the chart for the next start; a place that cannot be written is no harm."""
     path = file or _file()
-    content = json.dumps({"fingerprint": fingerprint(), "chart": asdict(spec)})
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
+        content = json.dumps({"fingerprint": fingerprint(), "chart": asdict(spec)})
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(content, encoding="utf-8")
         os.replace(part, path)

@@ -124,3 +124,15 @@ def test_every_field_of_a_phase_has_a_name_help_and_a_buddy(window, phase):
         assert row.editor.accessibleDescription()
         assert row.editor.toolTip()
         assert row.label.buddy() is row.editor
+
+
+def test_a_part_that_is_not_there_is_made_by_its_first_field_and_taken_back_by_undo(drive, window):
+    window.session.look_at(phase="serving")
+    window.phases_panel.form("serving")
+    drive.open_group("Serving: Length of requests")
+    mean = drive.find(NumberBox, "Serving: Length of requests: Mean")
+    drive.type(mean, "512")
+    assert drive.scenario.phases.serving.context_distribution.mean == 512
+    drive.do("undo")
+    assert drive.scenario.phases.serving.context_distribution is None
+    assert mean.text() == ""

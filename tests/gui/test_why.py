@@ -36,6 +36,11 @@ def test_verdicts_are_told_in_a_sentence(given, sentence):
     assert verdict_sentence(given, "L40S", "GiB") == sentence
 
 
+def test_a_phase_that_gets_less_than_the_gpu_has_says_so():
+    sentence = verdict_sentence(verdict("oom", -7.8, 40.0), "L40S", "GiB", round(44.4 * GIB))
+    assert sentence == "Too large for L40S by 7.8 GiB: this phase gets 40.0 GiB of it."
+
+
 def test_a_formula_is_its_factors_with_their_names():
     term = Term(
         "kv_cache", "KV cache", (Factor("layers", 32), Factor("K and V", 2), Factor("tokens", 262144)), ("decode",), "…"

@@ -110,7 +110,7 @@ class ChoiceEditor(Editor):
 
     def set_value(self, value: object) -> None:
         index = self._values.index(value) if value in self._values else -1
-        if index < 0:
+        if index < 0 and value is not None:
             self._values.append(value)
             self._combo.addItem(str(value))
             index = self._combo.count() - 1

@@ -34,8 +34,6 @@ class FieldGrid(QWidget):
 
     def refresh(self, state: State) -> None:
         holder = holder_at(state, self._path)
-        if holder is None:
-            return
         for row in self.rows:
             row.show_if(field_at_applies(state, row.path))
             row.refresh(holder, state)

@@ -51,9 +51,9 @@ class FieldRow:
         grid.addWidget(self.editor, row, 1)
         grid.addWidget(self.message, row + 1, 0, 1, 2)
 
-    def refresh(self, holder: object, state: State) -> None:
-        """Show the field's value in `holder` (its sub-model in `state`) and what is wrong with it."""
-        value = getattr(holder, self._declaration.name)
+    def refresh(self, holder: object | None, state: State) -> None:
+        """Show the field's value in `holder` (its part of `state`, None if that is not there) and what is wrong."""
+        value = None if holder is None else getattr(holder, self._declaration.name)
         if value is not self._value:
             self._value = value
             self._editor.set_value(value)

@@ -134,5 +134,5 @@ class FigureTable(QAbstractTableModel):
                 return "–"
             return short_chip_text(verdict, self._unit) if self.compact else chip_text(verdict, self._unit)
         if role == Qt.ItemDataRole.ToolTipRole and verdict:
-            return verdict_sentence(verdict, chosen.name, self._unit)
+            return verdict_sentence(verdict, chosen.name, self._unit, chosen.capacities.usable_bytes)
         return None
