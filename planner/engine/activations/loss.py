@@ -27,10 +27,14 @@ def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Ten
         with t.no_grad():
             padded = t.new(labels.dims, "int64", "padded labels")
             t.tick("padded labels")
-            shifted = t.new(labels.dims, "int64", "shifted labels")
-            t.tick("shifted labels")
+            if recipe.single_sequence:
+                shifted = padded
+            else:
+                shifted = t.new(labels.dims, "int64", "shifted labels")
+                t.tick("shifted labels")
+        loss = cross_entropy(t, ops.view(t, logits), shifted)
         del padded
-        return cross_entropy(t, ops.view(t, logits), shifted)
+        return loss
 
 
 def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:

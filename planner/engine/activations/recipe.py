@@ -93,6 +93,8 @@ class Recipe:
     """A decoding step: the cache already holds the context."""
     logits: Literal["all", "last"]
     training: bool
+    single_sequence: bool = False
+    """The batch is one sequence, whose shifted labels are in one piece without a copy."""
     sharding: Sharding | None = None
     techniques: Techniques = PLAIN
 
