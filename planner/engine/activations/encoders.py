@@ -53,7 +53,13 @@ class EncoderLayer:
 
 
 def encoder_shape(
-    name: str, group: LayerGroup, setting: Setting, *, width: Dim = "hidden", implementation: str | None = None
+    name: str,
+    group: LayerGroup,
+    setting: Setting,
+    *,
+    width: Dim = "hidden",
+    implementation: str | None = None,
+    causal: bool = False,
 ) -> EncoderShape:
     """The shape of a kind of layer that looks at all tokens; `name` stands before the names of its dimensions.
 
@@ -61,16 +67,17 @@ def encoder_shape(
     """
     mixer = group.mixer
     assert isinstance(mixer, Attention)
-    masked = setting.needs_mask and setting.passes_mask
-    chosen = kernel(
-        implementation or setting.attention,
+    chosen = implementation or setting.attention
+    masked = (setting.needs_mask and setting.passes_mask) or (causal and chosen == "eager")
+    picked = kernel(
+        chosen,
         setting.compute_dtype,
         masked=masked,
         grouped_queries=False,
         single_kv_head=False,
         head_dim=mixer.head_dim,
     )
-    shape = replace(attention_shape(0, group, setting), name=name, masked=masked, kernel=chosen)
+    shape = replace(attention_shape(0, group, setting), name=name, masked=masked, kernel=picked)
     key_bias = mixer.qkv_bias if mixer.key_bias is None else mixer.key_bias
     training = setting.training
     return EncoderShape(

@@ -12,6 +12,7 @@ from planner.engine.activations.fully_shard import unit_symbols
 from planner.engine.activations.models import (
     bert,
     bloom,
+    clip,
     convnext,
     deepseek,
     falcon,
@@ -42,6 +43,7 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    clip.find,
     swin.find,
     convnext.find,
     resnet.find,
@@ -176,6 +178,7 @@ def lower(
         cache_filled=cache_filled,
         logits=logits,
         training=training,
+        single_sequence=setting.single_sequence,
         sharding=sharding,
         techniques=techniques,
     )

@@ -5,6 +5,7 @@ from planner.model.readers.tasks import architecture_of, task_of
 from planner.model.readers.vit import patches, tower_layer
 from planner.model.spec import (
     LAYER_NORM,
+    Buffer,
     Embedding,
     Linear,
     ModelSpec,
@@ -23,6 +24,7 @@ MODEL_TYPES = (
     "siglip_text_model",
     "siglip_vision_model",
 )
+_IDS = "transformers 5.24, CLIPTextEmbeddings and CLIPVisionEmbeddings: position_ids"
 NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
@@ -39,7 +41,8 @@ def vision_tower(config: Config) -> Stack:
     elif config.flag("vision_use_head", True):
         after = pooling_head(config, hidden)
     group = tower_layer(config, NAMES, dropout="attention_dropout")
-    return Stack("vision", hidden, None, (group,), LAYER_NORM, before, after, grid.image())
+    buffers = (Buffer("position ids", positions.rows, 8, _IDS),)
+    return Stack("vision", hidden, None, (group,), LAYER_NORM, before, after, grid.image(), buffers)
 
 
 def pooling_head(config: Config, hidden: int) -> tuple[Part, ...]:
@@ -65,7 +68,8 @@ def text_tower(config: Config) -> Stack:
     if config.model_type.startswith("siglip"):
         after = (Linear("head", hidden, config.size("projection_size", hidden), bias=True),)
     group = tower_layer(config, NAMES, dropout="attention_dropout")
-    return Stack("text", hidden, table, (group,), LAYER_NORM, before, after)
+    buffers = (Buffer("position ids", before[0].rows, 8, _IDS),)
+    return Stack("text", hidden, table, (group,), LAYER_NORM, before, after, buffers=buffers)
 
 
 def read(config: Config, task: str | None) -> ModelSpec:
@@ -110,4 +114,5 @@ def _with_after(stack: Stack, parts: tuple[Part, ...]) -> Stack:
         stack.before,
         (*stack.after, *parts),
         stack.image,
+        stack.buffers,
     )
