@@ -8,13 +8,13 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from planner.errors import PlannerError
-from planner.gui.main_window import SUFFIX
 from planner.gui.session import Session
 from planner.gui.settings import Settings
+from planner.gui.words import PLAN_SUFFIX
 from planner.scenario import load_scenario
 from planner.scenario.starting import starting_scenario
 
-_SCENARIOS = f"Plans (*{SUFFIX} *.json);;All files (*)"
+_SCENARIOS = f"Plans (*{PLAN_SUFFIX} *.json);;All files (*)"
 _MODELS = "Model configurations (config.json *.json);;All files (*)"
 _LARGEST_MODEL_FILE = 64 * 1024 * 1024
 
@@ -50,7 +50,7 @@ class Documents(QObject):
 
     def take(self, path: Path) -> bool:
         """Open a plan or import a model, whichever the file is; for drag and drop and the command line."""
-        if path.suffix == SUFFIX or _looks_like_plan(path):
+        if path.suffix == PLAN_SUFFIX or _looks_like_plan(path):
             return self.may_close() and self.open_file(path)
         return self.import_model(path)
 
@@ -83,12 +83,12 @@ class Documents(QObject):
 
     def ask_save(self) -> bool:
         name = self._session.state.scenario.name.replace("/", "-") or "plan"
-        proposal = self._session.path or Path(self._folder()) / f"{name}{SUFFIX}"
+        proposal = self._session.path or Path(self._folder()) / f"{name}{PLAN_SUFFIX}"
         chosen, _ = QFileDialog.getSaveFileName(self._window, "Save plan", str(proposal), _SCENARIOS)
         if not chosen:
             return False
         path = Path(chosen)
-        return self._write(path if path.suffix else path.with_suffix(SUFFIX))
+        return self._write(path if path.suffix else path.with_suffix(PLAN_SUFFIX))
 
     def may_close(self) -> bool:
         """Ask about unsaved changes; True when it is all right to go on without them."""

@@ -23,13 +23,13 @@ from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
 from planner.gui.views.painted_chart import PictureCard
+from planner.gui.words import PLAN_SUFFIX
 from planner.units import SizeUnit
 
 if TYPE_CHECKING:
     from planner.gui.session import Session
 
 APPLICATION = "VRAM Planner"
-SUFFIX = ".vramplan"
 LEFT_WIDTH, RIGHT_WIDTH = 356, 272
 STATUS_HEIGHT = 26
 _ROOMY_HEIGHT = 800
@@ -297,7 +297,7 @@ def dropped_file(dropped: QMimeData) -> Path | None:
     """The one local file that is dropped, if it is a plan or a configuration."""
     urls = dropped.urls()
     path = Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None
-    return path if path is not None and path.suffix in (SUFFIX, ".json") else None
+    return path if path is not None and path.suffix in (PLAN_SUFFIX, ".json") else None
 
 
 def _clear(layout: QVBoxLayout) -> None:

@@ -45,6 +45,24 @@ def needs_nothing(state: State, phase: PhaseName) -> bool:
     return bool(state.plan and phase in state.plan.phases and state.plan.phases[phase].peak.process_bytes == 0)
 
 
+def verdict_sentence(verdict: Verdict, gpu: str, unit: SizeUnit, usable_bytes: int | None = None) -> str:
+    """`Too large for L40S by 14.7 GiB: it offers 44.4 GiB.` A phase may get less than the `usable_bytes` of a GPU."""
+    if verdict.verdict == "unknown" or verdict.capacity_bytes is None or verdict.headroom_bytes is None:
+        missing = ", ".join(verdict.missing) or "a needed fact"
+        return f"Whether it fits {gpu} is unknown: {missing} is missing."
+    capacity = format_size(verdict.capacity_bytes, unit)
+    by = format_size(abs(verdict.headroom_bytes), unit)
+    if verdict.verdict == "fits":
+        return f"Fits {gpu}: {by} of {capacity} stay free."
+    if verdict.verdict == "tight":
+        side = "leaves" if verdict.headroom_bytes >= 0 else "exceeds it by"
+        return f"Tight on {gpu}: the estimate {side} {by} of {capacity}, which is within its uncertainty."
+    needed = f" {verdict.gpus_needed} of them would do." if verdict.gpus_needed and verdict.gpus_needed > 1 else ""
+    whole = usable_bytes is None or verdict.capacity_bytes >= usable_bytes
+    offer = f"it offers {capacity}" if whole else f"this phase gets {capacity} of it"
+    return f"Too large for {gpu} by {by}: {offer}.{needed}"
+
+
 def chip_text(verdict: Verdict, unit: SizeUnit) -> str:
     """The verdict as the table says it: `33 % free`, `tight 9 %`, `OOM +14.7`, `unknown`."""
     capacity, headroom = verdict.capacity_bytes, verdict.headroom_bytes

@@ -1,9 +1,11 @@
-"""Names of moments and instants as people say them."""
+"""Words and sizes as people read them."""
 
 from html import escape
 
 from planner.engine.plan import PhasePlan
 from planner.units import BYTES_PER_UNIT, SizeUnit
+
+PLAN_SUFFIX = ".vramplan"
 
 _MOMENTS = {
     "start_of_step": "at the start of a step",

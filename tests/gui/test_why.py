@@ -5,8 +5,9 @@ from PySide6.QtCore import QUrl
 
 from planner.engine.plan import PHASES, Verdict
 from planner.engine.term import Factor, Term
-from planner.gui.panels.why_text import formula, number, verdict_sentence, why_html, why_title
+from planner.gui.panels.why_text import formula, number, why_html, why_title
 from planner.gui.tokens import LIGHT
+from planner.gui.verdicts import verdict_sentence
 from planner.gui.words import fine_size
 
 GIB = 1024**3

@@ -6,11 +6,11 @@ from html import escape
 import numpy as np
 
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
-from planner.engine.plan import PhaseName, PhasePlan, Verdict
+from planner.engine.plan import PhaseName, PhasePlan
 from planner.engine.term import Component, Factor, Term
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
-from planner.gui.verdicts import judged
+from planner.gui.verdicts import judged, verdict_sentence
 from planner.gui.words import fine_size, moment_text, strong
 from planner.units import SizeUnit, format_size
 
@@ -55,32 +55,13 @@ def number(factor: Factor) -> str:
     return f"{int(value):,}".replace(",", GROUP)
 
 
-def verdict_sentence(verdict: Verdict, gpu: str, unit: SizeUnit, usable_bytes: int | None = None) -> str:
-    """`Too large for L40S by 14.7 GiB: it offers 44.4 GiB.` A phase may get less than the `usable_bytes` of a GPU."""
-    if verdict.verdict == "unknown" or verdict.capacity_bytes is None or verdict.headroom_bytes is None:
-        missing = ", ".join(verdict.missing) or "a needed fact"
-        return f"Whether it fits {gpu} is unknown: {missing} is missing."
-    capacity = format_size(verdict.capacity_bytes, unit)
-    by = format_size(abs(verdict.headroom_bytes), unit)
-    if verdict.verdict == "fits":
-        return f"Fits {gpu}: {by} of {capacity} stay free."
-    if verdict.verdict == "tight":
-        side = "leaves" if verdict.headroom_bytes >= 0 else "exceeds it by"
-        return f"Tight on {gpu}: the estimate {side} {by} of {capacity}, which is within its uncertainty."
-    needed = f" {verdict.gpus_needed} of them would do." if verdict.gpus_needed and verdict.gpus_needed > 1 else ""
-    whole = usable_bytes is None or verdict.capacity_bytes >= usable_bytes
-    offer = f"it offers {capacity}" if whole else f"this phase gets {capacity} of it"
-    return f"Too large for {gpu} by {by}: {offer}.{needed}"
-
-
 def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
     parts = []
     verdict, gpu = judged(state, phase), next((gpu for gpu in state.gpus if gpu.id == state.judge), None)
     if verdict is not None and gpu is not None and plan.peak.process_bytes:
+        sentence = verdict_sentence(verdict, gpu.name, unit, gpu.capacities.usable_bytes)
         colour = {"fits": tokens.ok, "tight": tokens.warn, "oom": tokens.bad}.get(verdict.verdict, tokens.muted)
-        parts.append(
-            f'<p style="color:{colour}">{escape(verdict_sentence(verdict, gpu.name, unit, gpu.capacities.usable_bytes))}</p>'
-        )
+        parts.append(f'<p style="color:{colour}">{escape(sentence)}</p>')
     if plan.peak.process_bytes:
         peak = plan.peak
         moment = plan.moments.get(peak.moment)

@@ -7,9 +7,8 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.engine.term import COMPONENTS, Component
-from planner.gui.panels.why_text import verdict_sentence
 from planner.gui.state import State
-from planner.gui.verdicts import chip_text, short_chip_text
+from planner.gui.verdicts import chip_text, short_chip_text, verdict_sentence
 from planner.hardware import distinct_labels
 from planner.units import SizeUnit, format_size
 
