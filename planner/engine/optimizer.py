@@ -40,7 +40,7 @@ class ParameterTensor:
     @property
     def sides(self) -> tuple[int, ...]:
         """Rows and columns of a matrix (of each expert, where there are several), or the length of a vector."""
-        return self.shape[-2:]
+        return self.shape[-2:] or (1,)
 
     @property
     def elements(self) -> int:
@@ -245,7 +245,7 @@ def _count(state: Mapping[str, Any], tensor: ParameterTensor) -> int:
         "element": tensor.elements,
         "block": -(-tensor.elements // state.get("block", 1)),
         "factored": tensor.rows_and_columns,
-        "row": tensor.elements // tensor.shape[-1],
+        "row": tensor.elements // tensor.sides[-1],
         "rank x longer side": _stacked(tensor) * state.get("rank", 1) * max(tensor.sides),
         "rank x shorter side": _stacked(tensor) * state.get("rank", 1) * min(tensor.sides),
         "squares of sides": _stacked(tensor) * _squares(tensor.sides, state),
