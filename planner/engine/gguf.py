@@ -32,6 +32,10 @@ CATEGORIES = {
 """llama.cpp's name for the role of a tensor; what is not listed takes the mixture's default type."""
 
 
+FILE_TOLERANCE = 0.15
+"""A file whose sum is further from the mixture's holds another format."""
+
+
 @dataclass(frozen=True, slots=True)
 class Override:
     """Tensors of one role, in some of the layers, that a mixture stores in another type."""
@@ -123,7 +127,8 @@ def tensor_bytes(shape: tuple[int, ...], block_type: str) -> int:
 def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
     """Sizes of the tensors of `spec` quantized to `mix`; vectors and routers stay float32.
 
-    A vision tower is a file of its own (mmproj), which is left out here.
+    A vision tower is a file of its own (mmproj), which is left out here. Where a file was read whose sum is near that
+    of the mixture, its real sum counts: dynamic mixtures choose types per tensor.
     """
     spec = without_towers(spec)
     tied = spec.head is not None and spec.head.tied
@@ -137,7 +142,19 @@ def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
             ends["embedding"] += count * tensor_bytes(weight.shape, mix.output if tied else mix.token_embedding)
         else:
             ends["output"] += count * tensor_bytes(weight.shape, "f32" if len(weight.shape) == 1 else mix.output)
-    return GgufSizes(ends["embedding"], tuple(per_layer), ends["output"], tied)
+    sizes = GgufSizes(ends["embedding"], tuple(per_layer), ends["output"], tied)
+    stored = spec.quantization.stored_bytes if spec.quantization is not None else None
+    return _as_stored(sizes, stored) if stored else sizes
+
+
+def _as_stored(sizes: GgufSizes, stored_bytes: int) -> GgufSizes:
+    """The sizes scaled to the file's own sum; unchanged where the file holds another format than the one asked for."""
+    share = stored_bytes / sizes.total
+    if abs(share - 1) > FILE_TOLERANCE:
+        return sizes
+    layers = tuple(int(size * share) for size in sizes.layers)
+    output = int(sizes.output * share)
+    return GgufSizes(stored_bytes - sum(layers) - output, layers, output, sizes.tied)
 
 
 def without_towers(spec: ModelSpec) -> ModelSpec:

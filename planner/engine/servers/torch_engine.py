@@ -77,7 +77,7 @@ def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int,
     )
     return kv_cache_terms(
         load.cached_spec, policy, RUNNING,
-        sequences=load.sequences, tokens=load.context_tokens,
+        sequences=load.sequences, tokens=load.context_tokens, encoder_tokens=load.encoder_tokens,
         tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
     )  # fmt: skip
 

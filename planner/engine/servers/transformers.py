@@ -74,7 +74,7 @@ def _cache(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> tup
 
     policy = CachePolicy(cache_element_bytes(load.cache_type), 1, held, source=SOURCE)
     return kv_cache_terms(
-        load.spec, policy, alive, sequences=load.sequences, tokens=tokens,
+        load.spec, policy, alive, sequences=load.sequences, tokens=tokens, encoder_tokens=load.encoder_tokens,
         tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
     )  # fmt: skip
 

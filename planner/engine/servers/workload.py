@@ -10,6 +10,9 @@ from planner.engine.term import Number
 from planner.model.spec import DenseFeedForward, MixtureOfExperts, ModelSpec
 from planner.scenario.serving import Serving
 
+SPEECH_FRAMES = 1500
+"""Whisper's encoder always sees thirty seconds (modeling_whisper.py max_source_positions)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServingWorkload:
@@ -49,6 +52,14 @@ class ServingWorkload:
     def cached_spec(self) -> ModelSpec:
         """The model as the engine caches it."""
         return with_expanded_latents(self.spec) if self.expands_latent else self.spec
+
+    @property
+    def encoder_tokens(self) -> Number:
+        """Length of what cross-attention looks at: frames of thirty seconds of speech, else the prompt."""
+        crosses = any(group.cross_attention for stack in self.spec.stacks for group in stack.groups)
+        if not crosses:
+            return 0
+        return SPEECH_FRAMES if self.spec.task == "speech-seq2seq" else self.prompt_tokens
 
     @property
     def gpus(self) -> int:

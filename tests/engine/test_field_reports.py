@@ -1,0 +1,322 @@
+"""Sizing questions that other tools got wrong: what ours must say. Each test names the report."""
+
+import json
+from dataclasses import replace
+from math import ceil
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.kv_cache import CachePolicy, kv_bytes_per_token, kv_cache_terms, total_bytes
+from planner.engine.phases.serving import plan_serving
+from planner.engine.quantization import weight_terms
+from planner.engine.servers import serving_workload
+from planner.engine.servers.division import rate
+from planner.hardware import load_hardware
+from planner.model.counts import parameters
+from planner.model.spec import (
+    Attention,
+    DenseFeedForward,
+    Embedding,
+    Head,
+    LatentAttention,
+    LayerGroup,
+    MixtureOfExperts,
+    ModelSpec,
+    Quantization,
+    Stack,
+)
+from planner.scenario import Scenario
+from planner.scenario.serving import Serving
+from planner.units import GIB, MIB
+
+HARDWARE = load_hardware()
+CATALOG = load_catalog()
+
+
+def model(groups, hidden, vocab, tied=False, positions=131072, model_type="llama") -> ModelSpec:
+    stack = Stack("decoder", hidden, Embedding(vocab, hidden), groups)
+    return ModelSpec("m", model_type, "causal-lm", (stack,), Head(vocab, tied=tied), positions)
+
+
+def llama(layers, hidden, heads, kv_heads, size, vocab, tied=False, head_dim=128) -> ModelSpec:
+    return model(
+        (LayerGroup(layers, Attention(heads, kv_heads, head_dim), DenseFeedForward(size)),), hidden, vocab, tied
+    )
+
+
+LLAMA_3_70B = llama(80, 8192, 64, 8, 28672, 128256)
+QWEN3_32B = llama(64, 5120, 64, 8, 25600, 151936)
+
+
+def plan(spec, gpu="h100-sxm5-80gb", **fields):
+    chosen = HARDWARE.resolve(gpu)
+    return plan_serving(Serving.model_validate_json(json.dumps(fields)), spec, [chosen], chosen, HARDWARE)
+
+
+def serving(preset, gpu="h100-sxm5-80gb", **fields):
+    """The serving phase of a whole estimate, as JSON."""
+    scenario = Scenario.of(
+        {
+            "format": "vram-planner/scenario", "version": 1, "name": preset, "model": {"preset": preset},
+            "phases": {"serving": fields}, "hardware": {"gpus": [gpu]},
+        }
+    )  # fmt: skip
+    return estimate(scenario, CATALOG).to_json()["phases"]["serving"]
+
+
+def preset(name) -> ModelSpec:
+    from planner.model import resolve_model
+    from planner.scenario.model_source import PresetModel
+
+    return resolve_model(PresetModel(preset=name))
+
+
+def weights(spec, name, **parallel):
+    return total_bytes(weight_terms(spec, name, parallel.pop("tensor", 1), ("load",), **parallel))
+
+
+class TestCacheAndAttention:
+    def test_a2_mistral_small_at_49152_tokens_in_q8_0(self):
+        # ollama/ollama#6160: buffers of 17 295 + 5 712 + 192 MiB, 23 508 MiB in nvidia-smi
+        spec = llama(56, 6144, 48, 8, 16384, 32768)
+        fields = {"engine": "llama.cpp", "kv_cache_dtype": "q8_0", "context_length": 49152}
+        answer = plan(spec, "rtx-4090", weights="q6_k", **fields)
+        assert answer.details["buffers"]["kv_bytes"] == 5712 * MIB
+        assert plan(spec, "rtx-4090", weights="q4_0", **fields).needs["rtx-4090"].need_bytes < 24 * GIB
+
+    def test_a4_mistral_small_3_1_takes_24_to_30_gib_over_three_cards(self):
+        # ollama/ollama#10359: 59 GB were shown, 26 694 MiB used; q8_0 is the mixture whose file has that size
+        spec = llama(40, 5120, 32, 8, 32768, 131072)
+        fields = {"engine": "llama.cpp", "context_length": 32768, "parallelism": {"pipeline": 3}}
+        need = plan(spec, "t4", weights="q4_k_m", **fields).needs["t4"].need_bytes
+        assert 14 * GIB < 3 * need < 30 * GIB
+
+    def test_a6_gemma_3_27b_holds_windows_of_1024(self):
+        # gpustack/gpustack#2101: K in q8_0, V in f16, 128 000 tokens: 7.79 GiB, not 139 GB
+        groups = (
+            LayerGroup(52, Attention(32, 16, 128, window=1024), None),
+            LayerGroup(10, Attention(32, 16, 128), None),
+        )
+        policy = CachePolicy((34 / 32 + 2) / 2)
+        terms = kv_cache_terms(model(groups, 5376, 262208), policy, ("decode",), sequences=1, tokens=128000)
+        assert total_bytes(terms) == pytest.approx(7.79 * GIB, rel=0.001)
+
+    def test_a8_gpt_oss_120b_keeps_73728_bytes_per_token(self):
+        # alvarobartt/hf-mem#60: sliding layers were dropped
+        groups = (
+            LayerGroup(18, Attention(64, 8, 64, window=128), None),
+            LayerGroup(18, Attention(64, 8, 64), None),
+        )
+        assert kv_bytes_per_token(model(groups, 2880, 201088)) == 73728
+
+    def test_a10_gemma_4_31b_keeps_983040_bytes_per_token(self):
+        # alvarobartt/hf-mem#61: only the 163 840 of its ten global layers were said; vLLM 24.54 GiB / 26 800 tokens
+        groups = (
+            LayerGroup(50, Attention(32, 16, 256, window=1024), None),
+            LayerGroup(10, Attention(32, 8, 512), None),
+        )
+        assert kv_bytes_per_token(model(groups, 5376, 262144)) == 983040
+
+    def test_a12_qwen3_6_27b_charges_no_linear_attention_layers(self):
+        # tobocop2/lilbee#721: 24.83 GiB estimated, 17.6 GiB allocated for one slot of 65 536 tokens
+        answer = serving("Qwen/Qwen3.5-27B", "rtx-4090", engine="llama.cpp", weights="q4_k_m", kv_cache_dtype="q8_0",
+                         context_length=65536)  # fmt: skip
+        parts = ("model_gpu_bytes", "kv_bytes", "state_bytes", "compute_bytes")
+        held = sum(answer["buffers"][part] for part in parts)
+        assert 0.97 * 17.6 * GIB < held < 1.08 * 17.6 * GIB
+
+    def test_a14_deepseek_r1_caches_its_latent(self):
+        # fjacquet/llmvram: 6.7 GB were shown for 4 096 tokens
+        assert kv_bytes_per_token(preset("deepseek-ai/DeepSeek-R1")) * 4096 == pytest.approx(0.268 * GIB, rel=0.002)
+
+    def test_a16_the_cache_does_not_depend_on_the_number_of_parameters(self):
+        # Osmantic/ODS#3324
+        wide = llama(80, 8192, 64, 8, 4 * 28672, 128256)
+        assert kv_bytes_per_token(wide) == kv_bytes_per_token(LLAMA_3_70B)
+
+    def test_a18_llama_3_70b_at_32k_and_batch_8_caches_80_gib(self):
+        # inferbase.ai: 640 GiB, because head_dim was hidden / kv_heads
+        terms = kv_cache_terms(LLAMA_3_70B, CachePolicy(), ("decode",), sequences=8, tokens=32768)
+        assert total_bytes(terms) == 80 * GIB
+
+    def test_a20_head_dims_are_those_stated_and_keys_may_differ_from_values(self):
+        # ollama/ollama#17201
+        odd = Attention(40, 8, 128, value_head_dim=64)
+        assert kv_bytes_per_token(model((LayerGroup(10, odd, None),), 2560, 1000)) == 10 * 8 * (128 + 64) * 2
+        latent = LatentAttention(16, 512, 128, 64, 128)
+        assert kv_bytes_per_token(model((LayerGroup(27, latent, None),), 2048, 102400)) == 27 * 576 * 2
+
+    def test_a22_the_default_context_is_a_workload_not_the_models_maximum(self):
+        # AlexsJones/llmfit#302: 262 144 tokens made 26.3 GB of a 5.29 GiB file
+        assert Serving().context_length == 8192
+        file_gib = 5_680_529_408 / GIB
+        assert file_gib == pytest.approx(5.290, abs=0.001)
+
+    def test_a24_one_engine_is_behind_every_number(self):
+        # unslothai/unsloth#10489: two labels disagreed
+        answer = plan(QWEN3_32B, engine_version="0.19", context_length=4096)
+        pool = answer.details["engine_budget"]["h100-sxm5-80gb"]["kv_cache_bytes"]
+        tokens = answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"]
+        assert tokens == pool // (16 * 262144) * 16
+        assert answer.details["kv"]["largest_context"]["h100-sxm5-80gb"] == tokens
+
+    def test_a26_a_pipeline_stage_caches_its_own_layers(self):
+        # microsoft/vidur memory_planner.py
+        assert kv_bytes_per_token(LLAMA_3_70B, pipeline=4) * 4 == kv_bytes_per_token(LLAMA_3_70B)
+
+    def test_a28_the_total_holds_weights_and_cache_and_a_small_activation(self):
+        # sgl-project/sglang#16224: activation was twice the weights, and the cache left out
+        answer = plan(LLAMA_3_70B, "h200-sxm-141gb", engine="sglang", weights="fp8", concurrent_sequences=8)
+        parts = {item.component: int(item.bytes) for item in answer.ledger.terms}
+        assert answer.needs["h200-sxm-141gb"].need_bytes >= 67 * GIB + 8 * 8192 * 327680
+        assert parts["activations"] < 0.05 * answer.needs["h200-sxm-141gb"].need_bytes
+
+
+class TestWeights:
+    def test_b2_deepseek_v3_takes_all_its_experts(self):
+        # AlexsJones/llmfit#497: 22 GB; 671e9 x 0.58 = 389 GB
+        assert weights(preset("deepseek-ai/DeepSeek-V3"), "q4_k_m") == pytest.approx(389e9, rel=0.06)
+
+    def test_b4_the_sum_of_a_files_tensors_wins(self):
+        # odysseus-dev/odysseus#377: a guess by name said 9.2 GB, the files hold 37.4 GB
+        stored = 807_694_464
+        file = Quantization("gguf", 4.9, None, stored)
+        spec = replace(llama(16, 2048, 32, 8, 8192, 128256, tied=True, head_dim=64), quantization=file)
+        assert weights(replace(spec, quantization=None), "q4_k_m") != stored
+        assert weights(spec, "q4_k_m") == stored
+        assert weights(spec, "q8_0") > 1.2 * stored
+
+    def test_b6_deepseek_r1_in_4_bits_is_not_its_active_parameters(self):
+        # ollama/ollama#8667
+        assert weights(preset("deepseek-ai/DeepSeek-R1"), "q4_k_m") > 380e9
+
+    def test_b8_published_sizes(self):
+        # FlyTOmeLight/llm-cal: 145 GB, and 688 GB of which 14 are the draft layer
+        assert weights(preset("Qwen/Qwen2.5-72B"), "bf16") == pytest.approx(145e9, rel=0.005)
+        assert weights(preset("deepseek-ai/DeepSeek-V3"), "fp8") == pytest.approx(688e9 - 12e9, rel=0.01)
+
+    def test_b10_awq_leaves_the_token_table_in_16_bits(self):
+        # huggingface/transformers#31474: 256 000 x 2 048 dominate Gemma 2B
+        spec = llama(18, 2048, 8, 1, 16384, 256000, tied=True, head_dim=256)
+        kept = [item for item in weight_terms(spec, "awq-int4", 1, ("load",)) if item.name == "embeddings"]
+        assert kept[0].bytes == 256000 * 2048 * 2
+
+    def test_b18_scales_of_groups_of_64_add_a_sixteenth_of_a_byte(self):
+        # Kubedoll mistral.rs#53
+        scales = next(item for item in weight_terms(LLAMA_3_70B, "nf4", 1, ("load",)) if item.name == "block scales")
+        packed = next(item for item in weight_terms(LLAMA_3_70B, "nf4", 1, ("load",)) if "packed" in item.name)
+        assert scales.bytes / (2 * packed.bytes) == pytest.approx(0.0625, rel=1e-6)
+
+    def test_b20_experts_are_divided_by_expert_and_pipeline_parallelism(self):
+        # NVIDIA/Megatron-LM#4687, #5145
+        moe = MixtureOfExperts(64, 4, 1024)
+        spec = model((LayerGroup(16, Attention(16, 16, 128), moe),), 2048, 32000)
+        experts = 16 * 64 * 3 * 2048 * 1024 * 2
+        one, eight = weights(spec, "bf16"), weights(spec, "bf16", expert_parallel=8)
+        assert one - eight == experts - experts // 8
+
+    def test_b22_qwen3_8b_has_8_19_billion_parameters(self):
+        # InternLM/xtuner printed 7.628 B
+        assert parameters(preset("Qwen/Qwen3-8B")) == pytest.approx(8.191e9, rel=1e-4)
+
+    def test_b24_a_pipeline_is_all_its_components(self):
+        # midudev/canirun.ai#30 counted the denoiser alone
+        whole = preset("black-forest-labs/FLUX.1-dev")
+        alone = replace(whole, stacks=whole.stacks[:1])
+        assert weights(whole, "bf16") > 1.35 * weights(alone, "bf16")
+        assert weights(whole, "bf16") == pytest.approx(31.44 * GIB, rel=0.002)
+
+
+class TestServing:
+    def test_c4_blocks_are_the_pool_over_block_and_token(self):
+        # llm-d/llm-d-benchmark#454
+        answer = plan(QWEN3_32B, engine_version="0.19", kv_cache_memory_bytes=4 * GIB)
+        assert answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"] == 4 * GIB // (16 * 262144) * 16
+
+    def test_c8_a_share_above_95_percent_is_warned_of(self):
+        # vllm-project/vllm#1298
+        assert any("GPU share of 1" in text for text in plan(LLAMA_3_70B, gpu_memory_utilization=1.0).warnings)
+
+    def test_c12_a_reranker_needs_its_weights_and_one_pass(self):
+        # gpustack/gpustack#2412: 13.8 GiB estimated, 926 MiB used in f16
+        answer = serving("BAAI/bge-reranker-v2-m3", "l4", weights="fp16", engine="transformers", context_length=512)
+        assert answer["kv"]["bytes_needed"]["l4"] == 0
+        assert 1.0 * GIB < answer["peak"]["allocated_bytes"] < 1.3 * GIB
+
+    def test_c14_an_embedding_model_is_booked_by_need_not_by_share(self):
+        # gpustack/gpustack#1047: 90 % of the card were booked, 500 MB used
+        answer = serving("google-bert/bert-base-uncased", "rtx-4090", engine_version="0.19", context_length=512)
+        assert answer["verdicts"]["rtx-4090"]["verdict"] == "fits"
+        assert answer["verdicts"]["rtx-4090"]["headroom_bytes"] > 19 * GIB
+
+    def test_c16_a_card_is_judged_by_its_own_share_not_by_the_sum(self):
+        # gpustack/gpustack#1126: 27 908 MiB on a card of 24 GiB, though eight of them hold 192
+        spec = preset("deepseek-ai/DeepSeek-R1")
+        fields = {"engine": "llama.cpp", "weights": "iq2_xxs", "context_length": 8192, "parallelism": {"pipeline": 8}}
+        need = plan(spec, "rtx-3090", **fields).needs["rtx-3090"]
+        assert need.need_bytes > 0.99 * need.capacity_bytes
+        assert need.need_bytes > weights(spec, "iq2_xxs") / 8
+
+    def test_c24_deepseek_v4_pro_does_not_start_at_a_static_fraction_of_0_88(self):
+        # SemiAnalysisAI/InferenceX#2128: 125.65 GB on each of eight H200; 0.9113 is the least that starts
+        held = 125.65e9
+        one = llama(1, 8192, 64, 8, 8192, 8192)
+        spec = model((LayerGroup(1, Attention(64, 8, 128), DenseFeedForward(int(held / 3 / 8192 / 2))),), 8192, 8192)
+        assert weights(spec, "bf16") == pytest.approx(held, rel=0.01)
+        needs = {
+            fraction: plan(spec, "h200-sxm-141gb", engine="sglang", gpu_memory_utilization=fraction)
+            .needs["h200-sxm-141gb"]
+            for fraction in (0.83, 0.93)
+        }  # fmt: skip
+        assert needs[0.83].refusal is not None
+        assert needs[0.93].refusal is None
+        assert one.layers == 1
+
+    def test_c26_tensorrt_shares_what_is_free_and_the_others_all(self):
+        # ai-dynamo/aiconfigurator#1159
+        budgets = {
+            engine: plan(QWEN3_32B, engine=engine, gpu_memory_utilization=0.9, context_length=1024).details[
+                "engine_budget"]["h100-sxm5-80gb"]
+            for engine in ("vllm", "tensorrt-llm")
+        }  # fmt: skip
+        free = budgets["tensorrt-llm"]
+        fixed = free["weights_bytes"] + free["activation_bytes"] + free["non_torch_bytes"]
+        assert free["kv_cache_bytes"] == int(0.9 * (free["total_bytes"] - fixed))
+        assert budgets["vllm"]["budget_bytes"] == int(0.9 * budgets["vllm"]["total_bytes"])
+
+    def test_c28_the_floor_is_the_weights_over_the_budget(self):
+        # redhat-performance/configiq#89: eleven nodes of eight were recommended for 550 GB in fp8, one runs it
+        moe = MixtureOfExperts(160, 16, 2688)
+        spec = model((LayerGroup(88, Attention(64, 8, 128), moe),), 4608, 131072)
+        from planner.engine.phases.serving_layout import serving_gpus_needed
+
+        load = serving_workload(Serving(weights="fp8", engine_version="0.19"), spec)
+        chosen = HARDWARE.resolve("h200-sxm-141gb")
+        floor = ceil(weights(spec, "fp8") / (0.9 * chosen.capacities.usable_bytes))
+        assert floor <= serving_gpus_needed("vllm", load, chosen, HARDWARE) <= 8
+
+    def test_c30_the_fullest_stage_counts(self):
+        # deepseek-ai/DeepSeek-V3#205: ranks of an uneven pipeline differ
+        spec = llama(61, 7168, 56, 8, 18432, 129280)
+        assert weights(spec, "bf16", pipeline=4) > weights(spec, "bf16") / 4
+
+    def test_c32_a_model_too_large_for_its_card_is_flagged(self):
+        # lmstudio-bug-tracker#1753
+        answer = serving("google/gemma-4-26B-A4B", "rtx-3070", engine="llama.cpp", weights="q4_k_m",
+                         context_length=262144)  # fmt: skip
+        assert answer["verdicts"]["rtx-3070"]["verdict"] == "oom"
+
+    def test_c36_the_output_buffer_lives_on_the_host(self):
+        # tobocop2/lilbee#761: +65.8 % for a small model with a large vocabulary
+        spec = llama(28, 1024, 16, 8, 3072, 151936, tied=True)
+        answer = plan(spec, "rtx-4090", engine="llama.cpp", weights="q8_0", concurrent_sequences=4)
+        logits = next(item for item in answer.host_terms if item.name == "logits")
+        assert logits.bytes == 151936 * 4 * 4
+        assert all(item.name != "logits" for item in answer.ledger.terms)
+
+    def test_two_heads_on_four_gpus_are_held_one_each(self):
+        # serving rates with more ranks than KV heads replicate them
+        load = serving_workload(Serving(), llama(24, 896, 14, 2, 4864, 151936, head_dim=64))
+        assert rate(replace(load, tensor_parallel=4)) == rate(load) // 2
