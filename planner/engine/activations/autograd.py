@@ -7,39 +7,13 @@ Source: torch 2.13, `torch/csrc/autograd/engine.cpp` (`Engine::evaluate_function
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from planner.engine.activations.tape import Dims, Storage, Tape, Tensor
-
-if TYPE_CHECKING:
-    from planner.engine.activations.checkpoint import Frame
+from planner.engine.activations.tape import Accumulate, Dims, Edge, GraphNode, Rerun, Storage, Tape, Tensor
 
 Gradients: TypeAlias = list[Tensor | None]
 Backward: TypeAlias = Callable[[Tape, Gradients, Sequence[Tensor], Sequence[bool]], Gradients]
 """(tape, gradients of the outputs, saved tensors, which inputs need a gradient) -> gradients of the inputs."""
-
-FIRST = 1 << 62
-"""Accumulation into a parameter runs as soon as it is ready, before any other node."""
-
-
-class Edge(NamedTuple):
-    """Where the gradient of one input goes, and the shape and dtype it must have there."""
-
-    node: "Node | Accumulate | None"
-    output_index: int
-    dims: Dims
-    dtype: str
-
-
-@dataclass(slots=True, eq=False)
-class Accumulate:
-    """The leaf of the graph that adds to `parameter.grad`."""
-
-    parameter: Tensor
-    kind: str = "gradient"
-    sequence: int = FIRST
-    edges: tuple[Edge, ...] = ()
-    outputs: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +29,7 @@ class Node:
     source: str
     slot: str
     outputs: int = 1
-    frame: "Frame | None" = None
+    frame: Rerun | None = None
     """The checkpointed region whose recomputation brings back what this node needs."""
     frame_index: int = 0
     parked: bool = False
@@ -98,7 +72,7 @@ _UNKEPT = Node("not kept", 0, (), _spent, [], (), "", "")
 class _Buffers:
     """Gradients that wait for a node until all of them have come."""
 
-    waiting: dict["Node | Accumulate", Gradients] = field(default_factory=dict)
+    waiting: dict[GraphNode, Gradients] = field(default_factory=dict)
 
     def add(self, tape: Tape, edge: Edge, gradient: Tensor) -> None:
         assert edge.node is not None
@@ -147,7 +121,7 @@ def record(
         output.node, output.output_index = node, index
 
 
-def run_backward(tape: Tape, root: "Node | Accumulate | None", output_index: int, gradient: Tensor) -> None:
+def run_backward(tape: Tape, root: GraphNode | None, output_index: int, gradient: Tensor) -> None:
     """Runs the graph behind an output of `root`, latest node first, as the engine's one thread per device does."""
     assert root is not None
     waiting_for = _dependencies(root)
@@ -155,7 +129,7 @@ def run_backward(tape: Tape, root: "Node | Accumulate | None", output_index: int
     buffers.waiting[root] = [None] * root.outputs
     buffers.waiting[root][output_index] = gradient
     del gradient
-    ready: list[tuple[int, int, Node | Accumulate]] = [(-root.sequence, 0, root)]
+    ready: list[tuple[int, int, GraphNode]] = [(-root.sequence, 0, root)]
     del root
     order = 0
     while ready:
@@ -163,6 +137,7 @@ def run_backward(tape: Tape, root: "Node | Accumulate | None", output_index: int
         if isinstance(node, Accumulate):
             _accumulate(tape, node, buffers)
             continue
+        assert isinstance(node, Node)
         with tape.within(node.modules, node.source, node.slot):
             gradients = _call(tape, node, buffers)
             node.saved.clear()
@@ -189,8 +164,8 @@ def _canonical(dims: Dims) -> list[str]:
     return sorted(str(dim) for dim in dims if dim != 1)
 
 
-def _dependencies(root: Node | Accumulate) -> dict[Node | Accumulate, int]:
-    counts: dict[Node | Accumulate, int] = {}
+def _dependencies(root: GraphNode) -> dict[GraphNode, int]:
+    counts: dict[GraphNode, int] = {}
     stack, seen = [root], {root}
     while stack:
         for edge in stack.pop().edges:

@@ -6,6 +6,7 @@ Source: torch 2.13, `torch/utils/checkpoint.py`: `checkpoint` with and without r
 from collections.abc import Callable, Sequence
 
 from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward
+from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.tape import Tape, Tensor
 
 Region = Callable[..., Tensor]
@@ -49,9 +50,9 @@ class Frame:
         """What an operator makes: kept between both runs where the policy says so.
 
         Source: torchtitan `distributed/activation_checkpoint.py`: attention and every second matrix product `mm` are
-        saved (the first, the third, ...), everything else is run again.
+        saved (the first, the third, ...), everything else is run again, batched products (`bmm`) too.
         """
-        if not self._chooses:
+        if not (self._chooses and tape.grad_enabled) or operator == "bmm":
             return make()
         if operator == "mm":
             self._products += 1
@@ -124,9 +125,9 @@ def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
 
 def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
     """One layer, run plainly (`none`) or checkpointed with or without reentrance, between its sharding hooks."""
-    if t.sharding is None:
+    if t.layer_hooks is None:
         return _run(t, how, region, x)
-    unit = t.sharding.units[t.slot]
+    unit = t.layer_hooks[t.slot]
     return unit.leave(t, _run(t, how, region, unit.enter(t, x)))
 
 
@@ -136,3 +137,9 @@ def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
     if how == "none" or t.slot.partition("/")[0] in t.techniques.kept_kinds:
         return region(x)
     return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)
+
+
+def checkpointable(t: Tape, recipe: "Recipe", x: Tensor) -> Tensor:
+    """The first layer's input, with a gradient where everything is frozen: reentrant checkpoints need one."""
+    frozen = recipe.lora is not None and not x.requires_grad
+    return t.leaf(x) if frozen and recipe.checkpointing == "reentrant" else x

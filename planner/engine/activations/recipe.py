@@ -5,12 +5,10 @@ Everything here is hashable and holds no size, so one recording serves every wor
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.techniques import PLAIN, Techniques
-
-if TYPE_CHECKING:
-    from planner.engine.activations.tape import Tape, Tensor
 
 Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "none"]
 Kernel = Literal["eager", "flash", "efficient", "math"]

@@ -18,9 +18,9 @@ def _training(recipe: Recipe) -> Tape:
     if recipe.gradients_from_start == "step":
         _make_gradients(t, recipe, model)
     inputs = model.inputs(t)
-    if recipe.sharding is not None:
-        t.sharding = FullyShard.of(recipe.sharding, model)
-    left_over = t.sharding.left_over_gradients(t) if t.sharding is not None else []
+    sharding = None if recipe.sharding is None else FullyShard.of(recipe.sharding, model)
+    t.layer_hooks = None if sharding is None else sharding.units
+    left_over = [] if sharding is None else sharding.left_over_gradients(t)
     t.moment = "start_of_step"
     t.tick("start of step")
     t.moment = "forward"
@@ -29,11 +29,11 @@ def _training(recipe: Recipe) -> Tape:
     if recipe.gradients_from_start == "accumulation":
         _make_gradients(t, recipe, model)
     t.moment = "forward"
-    if t.sharding is not None:
-        t.sharding.before_model(t)
+    if sharding is not None:
+        sharding.before_model(t)
     loss, kept = model.train(t, inputs)
-    if t.sharding is not None:
-        loss = t.sharding.after_model(t, loss)
+    if sharding is not None:
+        loss = sharding.after_model(t, loss)
     t.autocast = None
     t.weight_copies.clear()
     t.moment = "end_of_forward"
@@ -43,8 +43,8 @@ def _training(recipe: Recipe) -> Tape:
     gradient = t.new((), loss.dtype, "gradient of loss")
     t.tick("gradient of loss")
     run_backward(t, loss.node, loss.output_index, gradient)
-    if t.sharding is not None:
-        t.sharding.after_backward(t)
+    if sharding is not None:
+        sharding.after_backward(t)
     del loss, gradient, kept
     t.in_backward = False
     t.moment = "optimizer_step"

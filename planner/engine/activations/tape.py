@@ -7,17 +7,12 @@ operator's outputs exist and its inputs have not died yet, which is when an allo
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 from planner.engine.activations.techniques import PLAIN, Techniques
-
-if TYPE_CHECKING:
-    from planner.engine.activations.autograd import Accumulate, Node
-    from planner.engine.activations.checkpoint import Frame
-    from planner.engine.activations.fully_shard import FullyShard
 
 Dim = str | int
 """A named dimension such as `hidden`, or a plain number."""
@@ -74,7 +69,7 @@ class Tensor:
     storage: Storage
     dims: Dims
     dtype: str
-    node: "Node | Accumulate | None" = None
+    node: "GraphNode | None" = None
     output_index: int = 0
     is_view: bool = False
     grad: "Tensor | None" = None
@@ -90,6 +85,65 @@ class Tensor:
     def is_only_owner(self) -> bool:
         """Whether no other tensor refers to the storage (one reference is ours, one is the call's)."""
         return not self.is_view and sys.getrefcount(self.storage) <= 2
+
+
+class GraphNode(Protocol):
+    """What computes or collects a gradient."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def edges(self) -> "tuple[Edge, ...]": ...
+
+    @property
+    def outputs(self) -> int: ...
+
+
+class Edge(NamedTuple):
+    """Where the gradient of one input goes, and the shape and dtype it must have there."""
+
+    node: GraphNode | None
+    output_index: int
+    dims: Dims
+    dtype: str
+
+
+FIRST = 1 << 62
+"""Accumulation into a parameter runs as soon as it is ready, before any other node."""
+
+
+@dataclass(slots=True, eq=False)
+class Accumulate:
+    """The leaf of the graph that adds to `parameter.grad`."""
+
+    parameter: Tensor
+    kind: str = "gradient"
+    sequence: int = FIRST
+    edges: tuple[Edge, ...] = ()
+    outputs: int = 1
+
+
+class Rerun(Protocol):
+    """A region of the forward pass that is run again in backward instead of keeping what it saves."""
+
+    is_recomputing: bool
+
+    def capture(self, saved: Sequence[Tensor]) -> None: ...
+
+    def expect(self, tape: "Tape", saved: Sequence[Tensor], outputs: Sequence[Tensor]) -> int: ...
+
+    def unpack(self, tape: "Tape", index: int) -> list[Tensor]: ...
+
+    def once(self, tape: "Tape", operator: str, make: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]: ...
+
+
+class LayerHooks(Protocol):
+    """What happens around the run of one layer."""
+
+    def enter(self, t: "Tape", x: Tensor) -> Tensor: ...
+
+    def leave(self, t: "Tape", out: Tensor) -> Tensor: ...
 
 
 @dataclass(slots=True)
@@ -109,13 +163,13 @@ class Tape:
     """What the forward pass ran under; recomputation runs under it again."""
     weight_copies: dict[int, Tensor] = field(default_factory=dict)
     """Autocast's cache of cast weights; it holds them until the region ends."""
-    frame: "Frame | None" = None
+    frame: Rerun | None = None
     """The checkpointed region that is being run, or run again."""
     ticks_left: int | None = None
     """Operators that recomputation still runs; what follows the last of them is not made."""
     techniques: Techniques = PLAIN
-    sharding: "FullyShard | None" = None
-    """Gathers and scatters the weights of each layer around its run."""
+    layer_hooks: Mapping[str, LayerHooks] | None = None
+    """By slot: what gathers and scatters the weights of a layer around its run."""
     _modules: list[str] = field(default_factory=list)
     _sequence: int = 0
 
@@ -135,8 +189,6 @@ class Tape:
 
     def parameter(self, dims: Dims, dtype: str, *, trainable: bool) -> Tensor:
         """A weight. Its own memory is counted outside the tape; its gradient is made on it."""
-        from planner.engine.activations.autograd import Accumulate
-
         weight = Tensor(Storage(None, Record("", dims, BYTES[dtype], "", False, "", 0)), dims, dtype)
         if trainable:
             weight.node = Accumulate(weight)
@@ -144,8 +196,6 @@ class Tape:
 
     def leaf(self, x: Tensor) -> Tensor:
         """A detached tensor on the same storage that collects a gradient of its own."""
-        from planner.engine.activations.autograd import Accumulate
-
         leaf = x.handle()
         leaf.node = Accumulate(leaf, kind="")
         return leaf
