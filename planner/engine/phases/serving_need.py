@@ -66,5 +66,7 @@ def _verdict(
         high,
         need.capacity_bytes,
         headroom_percent=context.headroom_percent,
-        find_gpus=lambda: serving_gpus_needed(phase.engine, serving_workload(phase, spec), gpu, context.hardware),
+        find_gpus=lambda: serving_gpus_needed(
+            phase.engine, serving_workload(phase, spec), gpu, context.hardware, high_share=high / need.need_bytes
+        ),
     )

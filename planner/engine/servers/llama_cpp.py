@@ -21,6 +21,9 @@ PADDING = 256
 DEFAULT_MICRO_BATCH = 512
 FILE_TYPES = {"fp32": "f32", "bf16": "f16", "fp16": "f16", "mxfp4": "mxfp4_moe"}
 """GGUF file type that a format of other engines corresponds to; bf16 and f16 are equally wide."""
+COPYING_BATCH = 32
+"""Tokens from which the CUDA backend multiplies with weights that lie on the host (ggml-cuda.cu offload_op)."""
+COPY_SOURCE = "ggml/src/ggml-cuda/ggml-cuda.cu offload_op: 742 MiB more for a head of 151 936 x 2 560 in 16 bits"
 GRAPH_INPUTS = "graph inputs"
 """The term that llama.cpp prints as its host compute buffer."""
 COMPUTE_SOURCE = (
@@ -40,7 +43,7 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
     micro_batch = load.micro_batch or DEFAULT_MICRO_BATCH
     cache = _cache(load, own_layers / layers, micro_batch)
     whole_cache = _cache(load, 1.0, micro_batch)
-    compute = _compute(load, micro_batch, has_head)
+    compute = _compute(load, micro_batch, has_head, 0 if has_head or not on_gpu else _head_bytes(sizes))
     overhead = llama_cpp_overhead(chosen.gpu, overheads, ("load", *RUNNING)).terms
     host = _host(load, sizes, layers - on_gpu, has_head, micro_batch)
 
@@ -78,7 +81,7 @@ def _sizes(load: ServingWorkload) -> GgufSizes:
 
 def _gpu_bytes(sizes: GgufSizes, on_gpu: int, has_head: bool) -> int:
     """The last layers, and the head with the final norm; a tied head is a second copy of the token table."""
-    head = sizes.output + (sizes.token_embedding if sizes.tied else 0)
+    head = _head_bytes(sizes)
     return sum(sizes.layers[len(sizes.layers) - on_gpu :]) + (head if has_head else 0)
 
 
@@ -87,7 +90,7 @@ def _weights(sizes: GgufSizes, layers: int, has_head: bool) -> tuple[Term, ...]:
     held = sizes.layers[len(sizes.layers) - layers :]
     terms = [Term("weights", "layers", (Factor("bytes in the file", sum(held), f"{layers} layers"),), LOADED, source)]
     if has_head:
-        head = sizes.output + (sizes.token_embedding if sizes.tied else 0)
+        head = _head_bytes(sizes)
         note = "a tied head is copied" if sizes.tied else ""
         terms.append(Term("weights", "head", (Factor("bytes in the file", head, note),), LOADED, source))
     return tuple(terms)
@@ -112,19 +115,30 @@ def _cache(load: ServingWorkload, share: float, micro_batch: int) -> tuple[Term,
     return tuple(Term(t.component, t.name, (*t.factors, part), t.alive, t.source) for t in terms)
 
 
-def _compute(load: ServingWorkload, micro_batch: int, has_head: bool) -> tuple[Term, ...]:
-    """The graph's fullest point: its output, or without flash attention the attention scores of one layer."""
+def _head_bytes(sizes: GgufSizes) -> int:
+    return sizes.output + (sizes.token_embedding if sizes.tied else 0)
+
+
+def _compute(load: ServingWorkload, micro_batch: int, has_head: bool, copied_head_bytes: int) -> tuple[Term, ...]:
+    """The graph's fullest point: its output, or without flash attention the attention scores of one layer.
+
+    A head on the host is copied to the GPU for batches of 32 tokens and more, and its output is made there.
+    """
     hidden = load.spec.stack.hidden_size
-    outputs = vocabulary(load.spec) + hidden if has_head else 4 * hidden
-    widths = Factor("vocabulary + hidden" if has_head else "four tensors of the hidden width", outputs)
+    on_gpu = has_head or (copied_head_bytes and micro_batch >= COPYING_BATCH)
+    outputs = vocabulary(load.spec) + hidden if on_gpu else 4 * hidden
+    widths = Factor("vocabulary + hidden" if on_gpu else "four tensors of the hidden width", outputs)
     batch, width = Factor("micro-batch", micro_batch), Factor("bytes", 4)
     at_output = RUNNING if load.flash_attention else ("sampling", "decode")
-    logits = Term("activations", "compute buffer", (batch, widths, width), at_output, COMPUTE_SOURCE)
+    logits = [Term("activations", "compute buffer", (batch, widths, width), at_output, COMPUTE_SOURCE)]
+    if on_gpu and not has_head:
+        copied = (Factor("bytes in the file", copied_head_bytes),)
+        logits.append(Term("activations", "compute buffer, head", copied, at_output, COPY_SOURCE))
     if load.flash_attention:
-        return (logits,)
+        return tuple(logits)
     context = Factor("context", round_up(load.context_tokens, PADDING))
     factors = (Factor("heads", _heads(load.spec)), context, batch, width)
-    return logits, Term("activations", "compute buffer, attention scores", factors, ("prefill",), COMPUTE_SOURCE)
+    return *logits, Term("activations", "compute buffer, attention scores", factors, ("prefill",), COMPUTE_SOURCE)
 
 
 def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, micro_batch: int) -> tuple[Term, ...]:
