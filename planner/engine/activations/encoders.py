@@ -60,15 +60,17 @@ def encoder_shape(
     width: Dim = "hidden",
     implementation: str | None = None,
     causal: bool = False,
+    masks: bool = True,
 ) -> EncoderShape:
     """The shape of a kind of layer that looks at all tokens; `name` stands before the names of its dimensions.
 
-    A mask is passed on only where it hides something, in eager mode too.
+    A mask is passed on only where it hides something, in eager mode too. `causal`: eager mode hides later tokens;
+    `masks`: the batch's mask reaches this attention.
     """
     mixer = group.mixer
     assert isinstance(mixer, Attention)
     chosen = implementation or setting.attention
-    masked = (setting.needs_mask and setting.passes_mask) or (causal and chosen == "eager")
+    masked = (masks and setting.needs_mask and setting.passes_mask) or (causal and chosen == "eager")
     picked = kernel(
         chosen,
         setting.compute_dtype,

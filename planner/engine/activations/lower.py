@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.engine.activations.fully_shard import unit_symbols
 from planner.engine.activations.models import (
+    bart,
     bert,
     bloom,
     clip,
@@ -29,6 +30,7 @@ from planner.engine.activations.models import (
     resnet,
     swin,
     vit,
+    whisper,
 )
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
@@ -43,6 +45,8 @@ from planner.model.spec import ModelSpec
 FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
     llama.find,
     bert.find,
+    bart.find,
+    whisper.find,
     clip.find,
     swin.find,
     convnext.find,
@@ -206,13 +210,16 @@ def _find_split(
     halves = techniques.selective == "every-2nd-layer"
     if not halves and trained_layers is None:
         return (*_find(spec, setting), techniques)
-    split = every_second(spec) if halves else last_layers(spec, trained_layers or 1)
-    found, approximations = _find(split.spec, setting)
-    told = found.layers == {str(index): group.count for index, group in enumerate(split.spec.stack.groups)}
-    if told and halves:
-        return found, approximations, replace(techniques, kept_kinds=split.chosen)
-    if told and trained_layers is not None:
-        return found, approximations, replace(techniques, trained_kinds=split.chosen)
+    divided_spec, trained, kept = spec, frozenset[str](), frozenset[str]()
+    if trained_layers is not None:
+        split = last_layers(spec, trained_layers)
+        divided_spec, trained = split.spec, split.chosen
+    if halves:
+        split = every_second(divided_spec)
+        divided_spec, trained, kept = split.spec, split.descendants(trained), split.chosen
+    found, approximations = _find(divided_spec, setting)
+    if found.layers == {str(index): group.count for index, group in enumerate(divided_spec.stack.groups)}:
+        return found, approximations, replace(techniques, kept_kinds=kept, trained_kinds=trained)
     found, approximations = _find(spec, setting)
     return found, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
 

@@ -54,8 +54,9 @@ class WeightBook:
         self.places += [(self.slot, name, weight) for weight in weights.tensors()]
         return weights
 
-    def tensor(self, name: str, dims: Dims) -> Tensor:
+    def tensor(self, name: str, dims: Dims, *, frozen: bool = False) -> Tensor:
         """A loose parameter or a table."""
-        weight = self.t.parameter(dims, self.recipe.weight_dtype, trainable=self.recipe.lora is None)
+        trainable = self.recipe.lora is None and not frozen
+        weight = self.t.parameter(dims, self.recipe.weight_dtype, trainable=trainable)
         self.places.append((self.slot, name, weight))
         return weight

@@ -184,6 +184,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterT
             is_hidden(weight),
         )
         for weight, copies in stage_weights(spec, parallelism.pipeline)
+        if not weight.frozen
     )
 
 

@@ -103,6 +103,7 @@ def half_layers(config: Config, name: str, first_norm: bool, key_bias: bool = Tr
         gated=False,
         activation=config.text("activation_function", "gelu"),
         bias=True,
+        dropout=config.number("activation_dropout", 0.0, maximum=1.0),
         names=("", "fc1", "fc2"),
     )
     return LayerGroup(
@@ -113,4 +114,5 @@ def half_layers(config: Config, name: str, first_norm: bool, key_bias: bool = Tr
         norms=3 if decoder else 2,
         arrangement="pre" if first_norm else "post",
         cross_attention=looks(False) if decoder else None,
+        dropout=config.number("dropout", 0.0, maximum=1.0),
     )

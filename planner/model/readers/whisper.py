@@ -31,7 +31,7 @@ def read(config: Config, task: str | None) -> ModelSpec:
         (
             Convolution("conv1", mels, hidden, _KERNEL),
             Convolution("conv2", hidden, hidden, _KERNEL, stride=2),
-            Table("embed_positions", config.size("max_source_positions"), hidden),
+            Table("embed_positions", config.size("max_source_positions"), hidden, frozen=True),
         ),
     )
     tied = config.flag("tie_word_embeddings", True)

@@ -21,6 +21,8 @@ class DenseFeedForward:
     linear: LinearKind = "linear"
     down_linear: LinearKind | None = None
     """Kind of the last projection where it differs from `linear` (T5 keeps its own in fp32)."""
+    dropout: float = 0.0
+    """Dropout of what the activation gives."""
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     """Names of the projections; an ungated or fused one uses the last two."""
 

@@ -84,6 +84,8 @@ class Table:
     name: str
     rows: int
     size: int
+    frozen: bool = False
+    """Never trained: sinusoids that stand in a table."""
 
 
 @dataclass(frozen=True, slots=True)

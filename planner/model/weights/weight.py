@@ -38,6 +38,8 @@ class Weight:
     stack: str = ""
     group: int | None = None
     """Index of the layer group in its stack; None outside the layers."""
+    frozen: bool = False
+    """Never trained, whatever the method."""
     fp32: bool = False
     """transformers keeps it in fp32 whatever the model's precision (`_keep_in_fp32_modules_strict`)."""
 
@@ -107,7 +109,7 @@ def expand(part: Part) -> Iterator[Weight]:
     elif isinstance(part, Convolution):
         yield from convolution(part)
     elif isinstance(part, Table):
-        yield Weight(part.name, (part.rows, part.size), "embedding", block="embedding")
+        yield Weight(part.name, (part.rows, part.size), "embedding", block="embedding", frozen=part.frozen)
     elif isinstance(part, Tensor):
         yield Weight(part.name, part.shape, "parameter")
     elif isinstance(part, NormPart):
