@@ -16,6 +16,8 @@ from typing import Any
 from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment, Tick
 from planner.resources import resources_dir
 
+_PACKAGE = Path(__file__).resolve().parent.parent
+
 
 def remember(spec: ChartSpec, file: Path | None = None) -> None:
     """Keep the chart for the next start; a place that cannot be written is no harm."""
@@ -43,7 +45,7 @@ def recall(file: Path | None = None) -> ChartSpec | None:
 def fingerprint() -> str:
     """Changes with every change of the program's code or resources."""
     seen = sha256()
-    for folder in (Path(__file__).resolve().parent.parent, resources_dir()):
+    for folder in (_PACKAGE, resources_dir()):
         for name, size, changed in _files(str(folder)):
             seen.update(f"{name}\0{size}\0{changed}\n".encode())
     return seen.hexdigest()
@@ -61,9 +63,11 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _file() -> Path:
+    """One file for each place the program is installed in."""
     from platformdirs import user_cache_path
 
-    return user_cache_path("vram-planner", appauthor=False) / "first-picture.json"
+    place = sha256(str(_PACKAGE).encode()).hexdigest()[:12]
+    return user_cache_path("vram-planner", appauthor=False) / f"first-picture-{place}.json"
 
 
 def _chart(values: dict[str, Any]) -> ChartSpec:

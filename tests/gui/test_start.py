@@ -37,6 +37,22 @@ def test_it_ends_once_the_chart_is_painted():
     assert "Traceback" not in done.stderr
 
 
+def test_the_first_picture_needs_neither_engine_nor_plot():
+    """They take longer to import than Qt, so a remembered chart is on screen before."""
+    code = (
+        "import sys\n"
+        "from planner.gui.app import run\n"
+        "from planner.gui.application import build_frame, make_application\n"
+        "window = build_frame(make_application())\n"
+        "window.show()\n"
+        "slow = {'pyqtgraph', 'pydantic', 'planner.scenario', 'planner.engine.estimate'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_pyqtgraph_is_imported_after_the_first_picture():
     code = (
         "import sys\n"

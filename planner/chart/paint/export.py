@@ -15,7 +15,6 @@ from planner.chart.paint.svg_text import with_anchored_text
 from planner.chart.spec import ChartSpec
 from planner.chart.table import chart_description
 from planner.errors import PlannerError
-from planner.scenario.files import write_atomically
 
 CREATOR = f"VRAM Planner {__version__}"
 DPI = 96
@@ -46,6 +45,8 @@ def export_chart(
     if min(width, height) < 1:
         raise PlannerError(f"A chart cannot be {width} × {height} large: choose another size.")
     style = ChartStyle(transparent=transparent, patterns=patterns, outlines=outlines)
+    from planner.scenario.files import write_atomically  # painting alone, as at the start, needs no scenario
+
     write_atomically(path, writer(spec, QSize(width, height), scale, style))
 
 
