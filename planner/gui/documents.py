@@ -74,7 +74,6 @@ class Documents(QObject):
         except PlannerError as error:
             self.tell("The model could not be imported", error.message)
             return False
-        self.opened.emit(f"Imported {path.name}")
         return True
 
     def save(self) -> bool:

@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
         self.gpu_panel.servers_wanted.connect(self.edit_servers)
         self.documents.opened.connect(lambda text: self.status.showMessage(text, 4000))
         self.documents.recent_changed.connect(self._fill_recent)
+        session.told.connect(lambda text: self.status.showMessage(text, 8000))
         session.document_changed.connect(self._title)
         session.state_changed.connect(lambda _state, _before: self._title())
         self._title()

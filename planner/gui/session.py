@@ -12,8 +12,8 @@ from planner.catalog import Catalog
 from planner.engine.plan import PhaseName
 from planner.gui.commands import ScenarioCommand
 from planner.gui.state import State, ViewState, derive
-from planner.model import resolve_model
-from planner.scenario import Scenario, ScenarioError, edited, issue_text, save_scenario, undo_text
+from planner.model import ModelSpec, resolve_model
+from planner.scenario import Scenario, ScenarioError, edited, issue_text, save_scenario, undo_text, validate
 from planner.scenario.starting import starting_scenario
 
 FieldPath = tuple[str | int, ...]
@@ -26,6 +26,8 @@ class Session(QObject):
     """The new `State` and the one before."""
     view_changed = Signal(object, object)
     """The new `ViewState` and the one before."""
+    told = Signal(str)
+    """Something the user should know, in a sentence."""
     document_changed = Signal()
     """The file, its name, or whether there is something to save."""
 
@@ -63,15 +65,20 @@ class Session(QObject):
         self.undo_stack.push(ScenarioCommand(self._take, self.state.scenario, scenario, text, key))
 
     def take_model(self, source: object, text: str) -> None:
-        """Plan for another model. The name of the starting plan goes, as it names its model; others stay.
+        """Plan for another model, in one step.
 
-        Raises `PlannerError`, and changes nothing, for a model that cannot be read.
+        The name of the starting plan goes, as it names its model; others stay. Lengths that the new model cannot take
+        become the longest it can, and the user is told. Raises `PlannerError`, and changes nothing, for a model that
+        cannot be read.
         """
         scenario = self.state.scenario.with_value(("model",), source)
-        resolve_model(scenario.model, self.catalog.presets)
+        spec = resolve_model(scenario.model, self.catalog.presets)
         if scenario.name == starting_scenario().name:
             scenario = scenario.with_value(("name",), "")
-        self.replace(scenario, text)
+        shortened = shorten_lengths(scenario, spec, self.catalog)
+        self.replace(shortened, text)
+        if shortened is not scenario:
+            self.told.emit(f"Lengths were shortened to the {spec.max_positions} positions of this model")
 
     def switch_phase(self, phase: PhaseName, on: bool) -> None:
         """Plan a phase, or leave it out; its values come back when it is switched on again."""
@@ -114,3 +121,11 @@ class Session(QObject):
         self._ready = None
         self.state = ready if ready and ready.scenario is scenario else derive(scenario, self.catalog, before)
         self.state_changed.emit(self.state, before)
+
+
+def shorten_lengths(scenario: Scenario, spec: ModelSpec, catalog: Catalog) -> Scenario:
+    """The scenario with no sequence longer than the model has positions for; the same object if there was none."""
+    for issue in validate(scenario, spec, catalog.hardware):
+        if issue.code == "beyond_positions" and issue.severity == "error":
+            scenario = scenario.with_value(tuple(issue.path.split(".")), issue.parameters["positions"])
+    return scenario

@@ -79,11 +79,24 @@ def test_a_config_json_is_imported_in_one_step(drive, window, tmp_path):
 
 def test_figures_of_another_model_are_never_shown_as_the_last_valid_ones(drive, window, tmp_path):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**QWEN, "num_attention_heads": 14, "max_position_embeddings": 4096}), encoding="utf-8")
+    path.write_text(json.dumps(QWEN), encoding="utf-8")
     window.session.edit(("phases", "serving", "parallelism", "tensor"), 4)
     assert window.documents.take(path)
     assert "serving" not in [bar.phase for bar in window.chart.spec.bars]
     assert "Serving is left out: " in drive.find(QLabel, "Notice").text()
+
+
+def test_lengths_beyond_a_models_positions_are_shortened_and_told(drive, window, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**QWEN, "max_position_embeddings": 1024}), encoding="utf-8")
+    told = []
+    window.session.told.connect(told.append)
+    assert window.documents.take(path)
+    assert drive.scenario.phases.serving.context_length == 1024
+    assert not drive.find(QLabel, "Notice").isVisible()
+    assert told == ["Lengths were shortened to the 1024 positions of this model"]
+    drive.do("undo")
+    assert drive.scenario.phases.serving.context_length == 8192
 
 
 @pytest.mark.parametrize(
