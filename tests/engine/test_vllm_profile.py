@@ -83,6 +83,14 @@ def test_early_v1_did_not_sample_in_its_profile():
     assert activation(dense(32, 4096, 32, 8, 14336, 128256), "0.7.3 V1") < 1.2 * GIB
 
 
+def test_early_v1_profiled_1024_sequences_on_every_card_and_counted_the_context():
+    # vllm-project/vllm#17122: Llama 3.1 8B on an L40S, 158 656 tokens
+    chosen = HARDWARE.resolve("l40s")
+    phase = Serving.model_validate_json('{"engine_version": "0.8.5", "context_length": 32768}')
+    answer = plan_serving(phase, dense(32, 4096, 32, 8, 14336, 128256), [chosen], chosen, HARDWARE)
+    assert answer.details["kv"]["tokens_available"]["l40s"] == pytest.approx(158656, rel=0.03)
+
+
 def hybrid(layers, hidden, value_heads, heads, kv_heads, vocab=248320):
     net = GatedDeltaNet(16, value_heads, 128, 128, 4)
     dense_part = DenseFeedForward(4 * hidden)

@@ -22,6 +22,8 @@ class VersionBand:
     """Profiled per sampled logit beside the logits as the model gives them; 0 where sampling was not profiled."""
     sampler_rows: bool
     """Whether top-k keeps a row of logits per multiprocessor instead of sorting."""
+    small_gpu_sequences: int
+    """Sequences of a step by default on cards below 70 GiB."""
     forward_hidden: int
     """Tensors of the hidden width that live beside a feed-forward."""
     moe_kept: bool

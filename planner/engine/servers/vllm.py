@@ -64,12 +64,13 @@ def step_limits(load: ServingWorkload, chosen: ChosenGpu, band: VersionBand) -> 
     """Tokens and sequences of the largest step, which is what start-up profiles.
 
     V0 without chunked prefill takes a whole prompt in one step. V1 (arg_utils.py): 8192 tokens and 1024 sequences on
-    GPUs of 70 GiB and more except A100, else 2048 and 256. Models that look both ways take whole inputs in a step.
+    GPUs of 70 GiB and more except A100, else 2048 and 256 (1024 before 0.9). Models that look both ways take whole
+    inputs in a step.
     """
     total = chosen.capacities.usable_bytes or 0
     is_a100 = chosen.gpu is not None and "A100" in chosen.gpu.name
     large = band.generation == "V1" and total >= LARGE_GPU_BYTES and not is_a100
-    sequences = load.batched_sequences or (1024 if large else 256)
+    sequences = load.batched_sequences or (1024 if large else band.small_gpu_sequences)
     if load.batched_tokens is not None:
         return load.batched_tokens, sequences
     if band.generation == "V0":
@@ -98,7 +99,7 @@ def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, ba
     else:
         unseen, source = int((linked_mib if load.tensor_parallel > 1 else alone_mib) * MIB), band.source
     terms = [Term("overhead", "non-torch memory", (Factor("bytes", unseen),), ("load", *RUNNING), source)]
-    if band.generation == "V1":
+    if band.generation == "V1" and alone_mib is not None:
         before = f"vllm/v1/worker/gpu_worker.py: exists before the first snapshot, outside the share. {context.source}"
         terms.append(Term("overhead", UNCOUNTED, (Factor("bytes", context.bytes),), ("load", *RUNNING), before))
     if load.cuda_graphs:
