@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.catalog import Catalog
-from planner.engine.activations.lower import PROFILES
+from planner.engine.activations.families import OTHER_SOFTWARE
 from planner.engine.assemble import Context, Need, assemble, no_vram
 from planner.engine.band import case_class
 from planner.engine.layout import training_gpus_needed
@@ -118,7 +118,7 @@ def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
     found = {
         "torch.compile is not counted: it usually needs less.": phase.compile,
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"
-        and profile not in PROFILES,
+        and profile not in OTHER_SOFTWARE,
     }
     return tuple(text for text, applies in found.items() if applies)
 

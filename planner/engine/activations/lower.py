@@ -1,6 +1,6 @@
 """A model and a workload become a recipe (what is recorded) and symbols (how large its dimensions are)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -8,30 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from planner.engine.activations.families import OTHER_SOFTWARE, candidates
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import (
-    bart,
-    bert,
-    bloom,
-    clip,
-    convnext,
-    deepseek,
-    falcon,
-    gpt2,
-    gpt_neox,
-    gpt_oss,
-    litgpt,
-    llama,
-    mamba2,
-    megatron,
-    moe,
-    opt,
-    relatives,
-    resnet,
-    swin,
-    vit,
-    whisper,
-)
+from planner.engine.activations.models import llama
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -39,39 +18,9 @@ from planner.engine.activations.tape import Tape
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.activations.trace import Symbols
 from planner.engine.activations.versions import builds_mask_without_being_given_one
+from planner.engine.pipeline import Ends
 from planner.engine.term import Factor, Number
 from planner.model.spec import ModelSpec
-
-FAMILIES: tuple[Callable[[ModelSpec, Setting], Found | None], ...] = (
-    llama.find,
-    bert.find,
-    bart.find,
-    whisper.find,
-    clip.find,
-    swin.find,
-    convnext.find,
-    resnet.find,
-    vit.find,
-    moe.find,
-    gpt_oss.find,
-    deepseek.find,
-    mamba2.find,
-    gpt2.find,
-    gpt_neox.find,
-    opt.find,
-    falcon.find,
-    bloom.find,
-    relatives.find,
-)
-"""Each looks at a model's structure and answers if it is its own."""
-
-PROFILES: Mapping[str, tuple[Callable[[ModelSpec, Setting], Found | None], ...]] = {
-    "litgpt": (litgpt.find,),
-    "megatron-core": (megatron.find,),
-    "torchtitan": (),
-    "torchtune": (),
-}
-"""Other software than Hugging Face's, whose own model classes come first."""
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
 AS_TRANSFORMERS = "This architecture is counted as Hugging Face transformers runs it, not as"
@@ -138,6 +87,7 @@ def lower(
     techniques: Techniques = PLAIN,
     trained_layers: int | None = None,
     profile: str = "hf-transformers",
+    ends: Ends = "both",
 ) -> Lowered:
     """The recipe and the symbols of one step of `spec` in the Hugging Face transformers implementation."""
     weight_dtype, autocast = PRECISIONS[precision]
@@ -185,6 +135,7 @@ def lower(
         single_sequence=setting.single_sequence,
         sharding=sharding,
         techniques=techniques,
+        ends=ends,
     )
     if trained_layers is not None and not _trains(recipe):
         recipe = replace(recipe, lora=None)
@@ -227,12 +178,12 @@ def _find_split(
 @lru_cache(maxsize=512)
 def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     """The family whose structure the model has, or the nearest one and in which respects it is not."""
-    own = PROFILES.get(setting.profile, ())
+    own = tuple(candidates(OTHER_SOFTWARE.get(setting.profile, ())))
     found = next((answer for find in own if (answer := find(spec, setting)) is not None), None)
     if found is not None:
         return found, ()
     other = (f"{AS_TRANSFORMERS} {setting.profile}.",) if own else ()
-    found = next((answer for find in FAMILIES if (answer := find(spec, setting)) is not None), None)
+    found = next((answer for find in candidates() if (answer := find(spec, setting)) is not None), None)
     if found is not None:
         return found, other
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
