@@ -152,6 +152,17 @@ def test_sglang_counts_one_state_more_than_its_slots_and_its_share_of_what_was_f
     assert held_before == pytest.approx(parts["non_torch_bytes"], abs=2)
 
 
+def test_sglang_gives_the_cache_its_share_of_what_was_free_before_loading():
+    # sgl-project/sglang#18263: 230.20 GB free after loading 56.98 GB of Qwen3-30B-A3B, fraction 0.911: 204.63 GB (GiB)
+    group = LayerGroup(48, Attention(32, 4, 128), DenseFeedForward(6144))
+    stack = Stack("decoder", 2048, Embedding(151936, 2048), (group,))
+    spec = ModelSpec("m", "qwen3", "causal-lm", (stack,), Head(151936), 40960)
+    held = budget(spec, engine="sglang")["non_torch_bytes"]
+    total = int((230.20 + 56.98) * GIB) + held
+    parts = budget(spec, total=total, engine="sglang", gpu_memory_utilization=0.911)
+    assert parts["kv_cache_bytes"] + parts["weights_bytes"] == pytest.approx((204.63 + 56.98) * GIB, abs=0.02 * GIB)
+
+
 def test_sglang_keeps_ten_gib_of_a_large_gpu_by_itself():
     # server_args.py: 512 + 1.5 x 8192 + 2 x 256 + 128 MiB, which is more than 10 GiB
     load = serving_workload(Serving.model_validate_json('{"engine": "sglang"}'), LLAMA_8B)

@@ -1,0 +1,81 @@
+"""Serving what does not decode text: images, speech, embeddings; and heads left on the host."""
+
+import json
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.phases.serving import plan_serving
+from planner.hardware import load_hardware
+from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Stack
+from planner.scenario import Scenario
+from planner.scenario.serving import Serving
+from planner.units import MIB
+
+CATALOG, HARDWARE = load_catalog(), load_hardware()
+
+
+def serving(preset, gpu, **fields):
+    scenario = Scenario.of(
+        {
+            "format": "vram-planner/scenario", "version": 1, "name": preset, "model": {"preset": preset},
+            "phases": {"serving": fields}, "hardware": {"gpus": [gpu]},
+        }
+    )  # fmt: skip
+    return estimate(scenario, CATALOG).to_json()["phases"]["serving"]
+
+
+@pytest.mark.parametrize(("images", "measured_bytes"), [(1, 36347234484), (4, 42402064630), (8, 51012400316)])
+def test_flux_decodes_all_images_at_full_size_at_once(images, measured_bytes):
+    # sayakpaul/diffusers-torchao README.md: bf16, 1024 x 1024, peak of allocated memory
+    answer = serving("black-forest-labs/FLUX.1-dev", "a100-sxm4-80gb", engine="transformers",
+                     concurrent_sequences=images, context_length=512, image_height=1024, image_width=1024)  # fmt: skip
+    assert answer["peak"]["allocated_bytes"] == pytest.approx(measured_bytes, rel=0.013)
+    assert answer["moments"]["prefill"]["instant"] == "sampling"
+
+
+def test_a_smaller_image_needs_a_quarter_of_the_decoding():
+    def decoding(side):
+        answer = serving("stabilityai/stable-diffusion-xl-base-1.0", "a100-sxm4-80gb", engine="transformers",
+                         image_height=side, image_width=side)  # fmt: skip
+        return next(term["bytes"] for term in answer["terms"] if term["name"] == "decoding of the images")
+
+    assert decoding(1024) == 4 * decoding(512)
+
+
+def test_whisper_keeps_the_cache_of_thirty_seconds_beside_that_of_its_text():
+    # 32 layers, 20 heads of 64, keys and values of 1500 frames
+    answer = serving("openai/whisper-large-v3", "l4", engine_version="0.19", weights="fp16", context_length=448)
+    crossed = next(term for term in answer["terms"] if term["name"] == "cross-attention cache")
+    assert crossed["bytes"] == 32 * 2 * 1280 * 1500 * 2
+    assert crossed["factors"]["encoder tokens"] == 1500
+
+
+def test_an_encoder_of_speech_or_text_alone_keeps_no_cache():
+    answer = serving("BAAI/bge-large-en", "l4", engine_version="0.19", weights="fp16", context_length=512)
+    assert answer["kv"]["bytes_needed"] == {"l4": 0}
+    assert answer["verdicts"]["l4"]["verdict"] == "fits"
+
+
+def test_vllm_profiles_a_step_of_images_before_the_model_runs():
+    answer = serving("Qwen/Qwen2.5-VL-7B-Instruct", "l40s", engine_version="0.19", max_num_batched_tokens=8192)
+    terms = {term["name"]: term for term in answer["terms"]}
+    assert terms["image embeddings"]["bytes"] == 8192 * 3584 * 2
+    assert any(term["name"].endswith("pass") and term["alive"] == ["prefill"] for term in answer["terms"])
+
+
+def test_a_head_on_the_host_is_copied_for_large_batches():
+    # a log of a partial offload: 742 MiB for a 16-bit head of 151 936 x 2 560
+    group = LayerGroup(36, Attention(32, 8, 128), DenseFeedForward(9728))
+    stack = Stack("decoder", 2560, Embedding(151936, 2560), (group,))
+    spec = ModelSpec("m", "qwen3", "causal-lm", (stack,), Head(151936, tied=True), 40960)
+    chosen = HARDWARE.resolve("rtx-4090")
+
+    def compute(**fields):
+        text = json.dumps({"engine": "llama.cpp", "weights": "fp16", **fields})
+        return plan_serving(Serving.model_validate_json(text), spec, [chosen], chosen, HARDWARE).details["buffers"][
+            "compute_bytes"]  # fmt: skip
+
+    assert compute(gpu_layers=36) - compute() == pytest.approx(742 * MIB, rel=0.001)
+    assert compute(gpu_layers=36, ubatch_size=16) < 16 * MIB
