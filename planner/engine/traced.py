@@ -14,6 +14,8 @@ from planner.engine.plan import Moment
 from planner.engine.term import COMPONENTS, Component, Number, Term
 
 LARGEST_EXACT = 2**62
+BLOCK = 256
+"""Points of a sweep that are multiplied at once: few enough for one thread, so that none waits for another."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class TracedPhase:
     gradient_shards: int = 1
     exact_gradient_bytes: int | None = None
     """All gradients of this rank, where the recorded layers only approximate the model's; None where they are exact."""
+    waiting: "tuple[tuple[int, TracedPhase], ...]" = ()
+    """Micro-batches in flight beside the recorded one, and the part of the model that holds what they keep."""
+    parts: tuple[tuple[NDArray[np.bool_], "TracedPhase"], ...] = ()
+    """For a sweep over points where the framework runs other kernels: which points, and their own recording."""
 
     @property
     def trace(self) -> Trace:
@@ -58,22 +64,42 @@ class TracedPhase:
         )
         return recorded * self.gradient_shards, self.exact_gradient_bytes
 
+    def kept_bytes(self) -> Number:
+        """What one micro-batch keeps between forward and backward, its own batch included."""
+        rows = [self.trace.moments[name].start for name in ("end_of_forward", "start_of_step")]
+        after, before = (self.trace.table[row] for row in rows)
+        kept: Number = 0
+        for column, value, held, stood in zip(self.trace.columns, self._values(), after, before, strict=True):
+            if column.component != "gradients":
+                kept = kept + value * int(held - stood)
+        return kept
+
     def peak_bytes(self) -> Number:
         """The fullest instant of all, element by element where the workload is an array."""
-        table = self.trace.table
+        if self.parts:
+            peaks = np.empty(self.parts[0][0].shape, dtype=np.int64)
+            for points, part in self.parts:
+                peaks[points] = part.peak_bytes()
+            return peaks
         values = self._values()
         size = max((np.size(value) for value in values), default=1)
         filled = np.empty((len(values), size))
         for index, value in enumerate(values):
             filled[index] = value
-        totals = table.astype(np.float64) @ filled
-        peak: Number = 0
-        for recorded, shown in self.rename.items():
-            rows = self.trace.moments.get(recorded)
-            if rows is not None:
-                highest = totals[rows.start : rows.stop].max(axis=0).astype(np.int64)
-                peak = np.maximum(peak, highest + sum(held_at(self.standing, shown).values()))
-        return peak if size > 1 else int(np.asarray(peak).item())
+        shown = {
+            rows: sum(held_at(self.standing, name).values())
+            for recorded, name in self.rename.items()
+            if (rows := self.trace.moments.get(recorded)) is not None
+        }
+        table = self.trace.table.astype(np.float64)
+        peaks = np.empty(size, dtype=np.int64)
+        for start in range(0, size, BLOCK):
+            block = slice(start, start + BLOCK)
+            totals = table @ filled[:, block]
+            peaks[block] = np.maximum.reduce(
+                [totals[rows.start : rows.stop].max(axis=0) + standing for rows, standing in shown.items()]
+            )
+        return peaks if size > 1 else int(peaks[0])
 
     def settle(self) -> "SettledPhase":
         """For a single workload: every moment at its fullest instant."""
@@ -101,7 +127,8 @@ class TracedPhase:
         row = winners.get("end_of_forward")
         if row is None:
             return 0
-        return sum(
+        others = sum(count * part.settle().layer_activation_bytes() for count, part in self.waiting)
+        return others + sum(
             int(item.bytes)
             for item in self.trace.terms(
                 self.lowered.symbols, self.lowered.layers, {"end_of_forward": row}, only_layers=True
