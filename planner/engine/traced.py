@@ -92,14 +92,14 @@ class TracedPhase:
             if (rows := self.trace.moments.get(recorded)) is not None
         }
         table = self.trace.table.astype(np.float64)
-        peaks = np.empty(size, dtype=np.int64)
+        highest = np.empty(size, dtype=np.int64)
         for start in range(0, size, BLOCK):
             block = slice(start, start + BLOCK)
             totals = table @ filled[:, block]
-            peaks[block] = np.maximum.reduce(
+            highest[block] = np.maximum.reduce(
                 [totals[rows.start : rows.stop].max(axis=0) + standing for rows, standing in shown.items()]
             )
-        return peaks if size > 1 else int(peaks[0])
+        return highest if size > 1 else int(highest[0])
 
     def settle(self) -> "SettledPhase":
         """For a single workload: every moment at its fullest instant."""
