@@ -188,6 +188,8 @@ class Pair:
     """What the encoder reads."""
     adds_bias: bool = False
     """A constant bias is added to the logits (BART)."""
+    scales_states: bool = False
+    """What the head reads is scaled first (T5 with tied tables); the decoder's own output is held beside it."""
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         held = {"source": self.batch(t, self.recipe)}
@@ -205,9 +207,9 @@ class Pair:
         hidden_states = self.decode(t, ids, encoded)
         assert self.head is not None
         if self.recipe.loss == "fused_linear":
-            return fused_linear_loss(t, self.head, hidden_states), None
+            return fused_linear_loss(t, self.head, self._scaled(t, hidden_states)), None
         if self.recipe.loss == "chunked":
-            return chunked_loss(t, self.head, hidden_states), None
+            return chunked_loss(t, self.head, self._scaled(t, hidden_states)), None
         logits = self._logits(t, self.head, hidden_states)
         if self.recipe.loss == "fused_cross_entropy":
             return fused_cross_entropy(t, logits), None
@@ -228,8 +230,11 @@ class Pair:
         return self.book.places
 
     def _logits(self, t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
-        logits = linear(t, head, hidden_states)
+        logits = linear(t, head, self._scaled(t, hidden_states))
         return ops.shift(t, logits, "logits and their bias") if self.adds_bias else logits
+
+    def _scaled(self, t: Tape, hidden_states: Tensor) -> Tensor:
+        return ops.elementwise(t, hidden_states, "scaled states") if self.scales_states else hidden_states
 
 
 def _decoder_ids(t: Tape, inputs: dict[str, Tensor]) -> Tensor:

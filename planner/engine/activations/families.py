@@ -18,6 +18,7 @@ TRANSFORMERS = (
     "deepseek",
     "gpt_oss",
     "bert",
+    "t5",
     "bart",
     "whisper",
     "clip",
@@ -31,6 +32,7 @@ TRANSFORMERS = (
     "opt",
     "falcon",
     "bloom",
+    "mpt",
     "relatives",
 )
 """Modules of `planner.engine.activations.models`; each has a function `find`."""
