@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any
 
 from planner.engine.gguf import GgufMix, gguf_weight_terms
+from planner.engine.pipeline import Ends, end_weights
 from planner.engine.term import Factor, Term
 from planner.errors import PlannerError
 from planner.model.counts import shard_elements
@@ -90,6 +91,7 @@ def weight_terms(
     kept_bytes: int | None = None,
     every_linear: bool = False,
     keeps_fp32: bool = False,
+    ends: Ends | None = None,
 ) -> tuple[Term, ...]:
     """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
 
@@ -105,7 +107,7 @@ def weight_terms(
         return gguf_weight_terms(spec, chosen, alive, tensor_parallel=tensor_parallel, pipeline=pipeline)
     converted: list[Copies] = []
     kept: list[Copies] = []
-    for weight, copies in stage_weights(spec, pipeline):
+    for weight, copies in stage_weights(spec, pipeline, ends):
         linear = every_linear and weight.kind in ("linear", "conv1d") and not chosen.converts_nothing
         target = converted if linear or _converts(chosen, spec, weight, experts_as_linear) else kept
         target.append((weight, copies))
@@ -136,15 +138,20 @@ def weight_terms(
     return tuple(terms)
 
 
-def stage_weights(spec: ModelSpec, pipeline: int) -> tuple[Copies, ...]:
+def stage_weights(spec: ModelSpec, pipeline: int, ends: Ends | None = None) -> tuple[Copies, ...]:
     """The tensors of the fullest pipeline stage: its share of each group of layers, and the larger of token table
-    (first stage) and head (last stage); a tied head is the table, which both hold."""
+    (first stage) and head (last stage); a tied head is the table, which both hold.
+
+    With `ends`, `spec` has no layers but one stage's, and these are the tensors of that stage.
+    """
+    if ends is not None:
+        return (*(entry for entry in weights(spec) if entry[0].group is not None), *end_weights(spec, ends))
     if pipeline == 1:
         return weights(spec)
     layers = [(weight, ceil(copies / pipeline)) for weight, copies in weights(spec) if weight.group is not None]
-    ends = [(weight, copies) for weight, copies in weights(spec) if weight.group is None]
-    first = [(weight, copies) for weight, copies in ends if weight.block == "embedding"]
-    last = [(weight, copies) for weight, copies in ends if weight.block != "embedding"]
+    outside = [(weight, copies) for weight, copies in weights(spec) if weight.group is None]
+    first = [(weight, copies) for weight, copies in outside if weight.block == "embedding"]
+    last = [(weight, copies) for weight, copies in outside if weight.block != "embedding"]
     return (*layers, *max(first, last, key=lambda end: sum(weight.elements * copies for weight, copies in end)))
 
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.techniques import PLAIN, Techniques
+from planner.engine.pipeline import Ends
 
 Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "none"]
 Kernel = Literal["eager", "flash", "efficient", "math"]
@@ -95,6 +96,8 @@ class Recipe:
     """The batch is one sequence, whose shifted labels are in one piece without a copy."""
     sharding: Sharding | None = None
     techniques: Techniques = PLAIN
+    ends: Ends = "both"
+    """The ends of the model that a pipeline stage has."""
 
     def for_kind(self, index: int) -> "Recipe":
         """The recipe of the `index`-th kind of layer: trained in full where only some layers are trained."""

@@ -3,12 +3,13 @@
 from planner.engine.activations.autograd import run_backward
 from planner.engine.activations.fully_shard import FullyShard
 from planner.engine.activations.recipe import Model, Recipe
+from planner.engine.activations.stage_cut import cut
 from planner.engine.activations.tape import Tape
 
 
 def record_step(recipe: Recipe) -> Tape:
     """The recording of one step of the kind `recipe` describes."""
-    return _training(recipe) if recipe.training else _inference(recipe)
+    return cut(_training(recipe), recipe.ends) if recipe.training else _inference(recipe)
 
 
 def _training(recipe: Recipe) -> Tape:

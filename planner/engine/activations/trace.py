@@ -19,6 +19,8 @@ from planner.engine.activations.step import record_step
 from planner.engine.activations.tape import Dims, Record, Tape
 from planner.engine.term import Component, Factor, Number, Term
 
+PER_TOKEN = (1, "batch", "sequence", "sequence shard")
+
 Symbols = Mapping[str, Factor]
 """The value of every named dimension."""
 
@@ -86,7 +88,7 @@ class Trace:
         """
         told: list[Term] = []
         for tensor in self.tensors:
-            if only_layers and not tensor.in_layer:
+            if only_layers and not (tensor.in_layer and _is_wide(tensor.dims)):
                 continue
             moments_of: dict[tuple[int, int], list[str]] = {}
             for moment, row in winners.items():
@@ -106,6 +108,14 @@ class Trace:
                     factors = _share(tensor, factors, count, symbols, layers, gradient_ratio)
                 told.append(Term(tensor.component, tensor.name, factors, tuple(moments), tensor.source))
         return tuple(told)
+
+
+def _is_wide(dims: Dims) -> bool:
+    """Whether a tensor has more than one number per token.
+
+    Korthikanti et al. (arXiv:2205.05198), section 4, leave the others out of what a layer keeps: statistics of norms.
+    """
+    return any(dim not in PER_TOKEN for dim in dims)
 
 
 def _share(

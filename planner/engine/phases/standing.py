@@ -12,6 +12,7 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
+from planner.engine.pipeline import Ends
 from planner.engine.quantization import stage_weights, weight_terms
 from planner.engine.sharding import ALL, IN_MODEL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
 from planner.engine.term import Factor, Term
@@ -49,9 +50,11 @@ class StateChoices:
     updates_in_backward: bool
     profile: str
     version: str
+    ends: Ends | None = None
+    """For a part of a model with no layers but its own, which ends it has."""
 
     @classmethod
-    def of(cls, phase: TrainingStep) -> "StateChoices":
+    def of(cls, phase: TrainingStep, ends: Ends | None = None) -> "StateChoices":
         tuned = adapters(phase)
         return cls(
             recipe_precision(phase),
@@ -69,6 +72,7 @@ class StateChoices:
             updates_in_backward(phase),
             phase.activation_profile,
             phase.framework_version,
+            ends,
         )
 
     @property
@@ -157,6 +161,7 @@ def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
         kept_bytes=_kept_bytes(choices),
         every_linear=choices.profile == "litgpt",
         keeps_fp32=choices.keeps_fp32,
+        ends=choices.ends,
     )
 
 
@@ -183,7 +188,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterT
             4 if weight.fp32 and choices.keeps_fp32 else width,
             is_hidden(weight),
         )
-        for weight, copies in stage_weights(spec, parallelism.pipeline)
+        for weight, copies in stage_weights(spec, parallelism.pipeline, choices.ends)
         if not weight.frozen
     )
 
@@ -212,7 +217,8 @@ def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> 
 def _whole_table_gradient(spec: ModelSpec, choices: StateChoices, elements: int) -> tuple[Term, ...]:
     """This rank's rows of the token table's gradient, which DTensor cuts out of the whole one for the optimizer."""
     parallelism, table = choices.parallelism, spec.stack.embedding
-    if parallelism.tensor == 1 or choices.lora is not None or table is None or not elements:
+    replicated = choices.profile != "megatron-core" and choices.ends in (None, "first", "both")
+    if parallelism.tensor == 1 or choices.lora is not None or table is None or not (elements and replicated):
         return ()
     factors = (
         Factor("table rows", -(-table.vocab // parallelism.tensor), f"{table.vocab} / {parallelism.tensor} GPUs"),

@@ -1,8 +1,10 @@
 """Training and fine-tuning: the recording of one step, beside the states that stand through it."""
 
+from dataclasses import replace
 from typing import Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.engine.activations.lower import PRECISIONS, Lowered, lower
 from planner.engine.activations.recipe import Loss, Sharding
@@ -17,14 +19,16 @@ from planner.engine.phases.methods import (
     virtual_tokens,
 )
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
+from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
-from planner.engine.sharding import ALL, WHOLE_TENSORS, Shards, gathers_are_recorded
-from planner.engine.term import Number
+from planner.engine.sharding import ALL, IN_MODEL, WHOLE_TENSORS, Shards, divided, gathers_are_recorded
+from planner.engine.term import Factor, Number, Term
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
 from planner.scenario.step import TrainingStep
 
 TORCHTUNE_CHUNKS = 8
+SCHEDULE = "Megatron-LM, megatron/core/pipeline_parallel/schedules.py (1F1B and its interleaved form)"
 MOMENTS = {name: name for name in ALL}
 
 
@@ -39,28 +43,64 @@ def plan_step(
 
     `micro_batch_size` and `sequence_length` replace those of the phase, and may be arrays over a sweep.
     """
+    batch = phase.micro_batch_size if micro_batch_size is None else micro_batch_size
+    length = _own_length(phase, phase.sequence_length if sequence_length is None else sequence_length)
+    whole = _plan(phase, spec, batch, length)
+    points = _points_apart(spec, batch, length)
+    if not points:
+        return whole
+    parts = ((where, _plan(phase, spec, _at(batch, where), _at(length, where))) for where in points)
+    return replace(whole, parts=tuple(parts))
+
+
+def _points_apart(spec: ModelSpec, batch: Number, length: Number) -> tuple[NDArray[np.bool_], ...]:
+    """Points of a sweep between which other tensors exist; empty where they are the same at all points.
+
+    Heads of a single sequence are a batch of matrices without a copy, and a sequence longer than a layer's window
+    needs a mask, with which attention runs another kernel.
+    """
+    if np.size(batch) == 1 and np.size(length) == 1:
+        return ()
+    batches, lengths = np.broadcast_arrays(batch, length)
+    kind = (batches == 1).astype(np.int64)
+    windows = {getattr(group.mixer, "window", None) for stack in spec.stacks for group in stack.groups}
+    for window in sorted(window for window in windows if window is not None):
+        kind = 2 * kind + (lengths > window)
+    kinds = np.unique(kind)
+    return tuple(kind == one for one in kinds) if len(kinds) > 1 else ()
+
+
+def _at(value: Number, points: NDArray[np.bool_]) -> Number:
+    if np.size(value) == 1:
+        return value
+    chosen: Number = np.broadcast_to(np.asarray(value), points.shape)[points]
+    return chosen
+
+
+def _own_length(phase: TrainingStep, length: Number) -> Number:
+    """Tokens of a sequence on one GPU, trained ones in front included."""
+    if phase.parallelism.context > 1:
+        length = ceil_div(length, phase.parallelism.context)
+    return length + joined_tokens(phase)
+
+
+def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> TracedPhase:
+    if phase.parallelism.pipeline > 1:
+        return fullest(phase, plan_stages(phase, spec, batch, length))
     states = standing(spec, StateChoices.of(phase))
-    lowered = _lower(
-        phase,
-        spec,
-        phase.micro_batch_size if micro_batch_size is None else micro_batch_size,
-        phase.sequence_length if sequence_length is None else sequence_length,
-    )
-    return TracedPhase(
-        lowered,
-        states.terms,
-        MOMENTS,
-        1 if gathers_are_recorded(phase.parallelism) else Shards.of(phase.parallelism).gradients,
-        _exact_gradients(lowered, states.trained_elements),
-    )
+    return traced_step(phase, states.terms, lowered_step(phase, spec, batch, length), states.trained_elements)
 
 
-def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> Lowered:
+def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:
+    """A recording beside the terms that stand; `trained_elements` are those of the recorded part of the model."""
+    shards = 1 if gathers_are_recorded(phase.parallelism) else Shards.of(phase.parallelism).gradients
+    return TracedPhase(lowered, terms, MOMENTS, shards, _exact_gradients(lowered, trained_elements))
+
+
+def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number, ends: Ends = "both") -> Lowered:
+    """The recipe of one micro-batch through the model, or through a part of it with these ends."""
     parallelism = phase.parallelism
     tuned = adapters(phase)
-    if parallelism.context > 1:
-        length = ceil_div(length, parallelism.context)
-    length = length + joined_tokens(phase)
     loads = Loads(
         batch=batch,
         sequence=length,
@@ -70,7 +110,6 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
         sequence_parallel=parallelism.sequence_parallel,
-        pipeline=parallelism.pipeline,
         loss_chunk=_loss_chunk(phase, spec, batch * length),
     )
     full = phase.activation_checkpointing == "full"
@@ -86,7 +125,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         loss=cast(Loss, phase.loss_implementation),
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
-        gradients_from_start=_gradients_from_start(phase),
+        gradients_from_start=gradients_from_start(phase),
         gradient_dtype="fp32" if has_master_weights(recipe_precision(phase)) else None,
         lora=adapter_recipe(phase, spec),
         quantized_base=tuned is not None and tuned.frozen_format is not None,
@@ -97,6 +136,7 @@ def _lower(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) 
         techniques=techniques(phase),
         trained_layers=trained_layers(phase),
         profile=phase.activation_profile,
+        ends=ends,
     )
 
 
@@ -136,7 +176,7 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
     )
 
 
-def _gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
+def gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
     """Whether backward finds gradients to add to."""
     if offloads_gradients(phase):
         return "none"
@@ -156,3 +196,59 @@ def _exact_gradients(lowered: Lowered, trained_elements: int) -> int | None:
     if recipe.techniques.update_copies is not None:
         return None
     return trained_elements * BYTES[lowered.recipe.gradient_dtype]
+
+
+def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:
+    """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight."""
+    layout = phase.parallelism
+    stages = (Stage(index, layout.pipeline, layout.pipeline_interleave) for index in range(layout.pipeline))
+    return tuple(_plan_stage(phase, spec, stage, batch, length) for stage in stages)
+
+
+def _plan_stage(phase: TrainingStep, spec: ModelSpec, stage: Stage, batch: Number, length: Number) -> TracedPhase:
+    states = standing(stage_layers(spec, stage), StateChoices.of(phase, stage.ends))
+    running = stage.chunks - 1
+    ends = ends_of(first=stage.is_first and running == 0, last=stage.is_last)
+    part = layers_of(spec, stage, running)
+    own = states if stage.chunks == 1 else standing(part, StateChoices.of(phase, ends))
+    waiting: list[tuple[int, TracedPhase]] = []
+    for chunk, count in enumerate(stage.micro_batches_in_flight(phase.gradient_accumulation_steps)):
+        others = count - (chunk == running)
+        if others > 0:
+            kept_ends = ends_of(first=stage.is_first and chunk == 0, last=False)
+            lowered = lowered_step(phase, layers_of(spec, stage, chunk), batch, length, kept_ends)
+            waiting.append((others, TracedPhase(lowered, (), MOMENTS)))
+    terms = (
+        *states.terms,
+        *(_waiting(count, part.kept_bytes()) for count, part in waiting),
+        *_other_chunks(phase, states.trained_elements - own.trained_elements),
+    )
+    lowered = lowered_step(phase, part, batch, length, ends)
+    return replace(traced_step(phase, terms, lowered, own.trained_elements), waiting=tuple(waiting))
+
+
+def _waiting(count: int, kept: Number) -> Term:
+    factors = (Factor("micro-batches in flight, beside the running one", count), Factor("bytes kept by one", kept))
+    return Term("activations", "micro-batches that wait for backward", factors, IN_MODEL, SCHEDULE)
+
+
+def _other_chunks(phase: TrainingStep, elements: int) -> tuple[Term, ...]:
+    """Gradients of the chunks that the recorded micro-batch does not run through."""
+    if elements <= 0:
+        return ()
+    fresh = gradients_from_start(phase) == "none"
+    dtype = "fp32" if has_master_weights(recipe_precision(phase)) else PRECISIONS[phase.precision][0]
+    factors = (Factor("parameters of the other chunks", elements), Factor("bytes", BYTES[dtype]))
+    alive = ("optimizer_step",) if fresh else ALL
+    return divided(
+        (Term("gradients", "gradients of the other chunks", factors, alive, SCHEDULE),),
+        Shards.of(phase.parallelism).gradients,
+    )
+
+
+def fullest(phase: TrainingStep, stages: tuple[TracedPhase, ...]) -> TracedPhase:
+    """The stage that the figures are for."""
+    wanted = phase.parallelism.reported_stage
+    if wanted == "fullest":
+        return max(stages, key=lambda stage: int(np.max(stage.peak_bytes())))
+    return stages[0 if wanted == "first" else -1]
