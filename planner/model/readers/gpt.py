@@ -85,15 +85,17 @@ def read(config: Config, task: str | None) -> ModelSpec:
     if config.model_type in ("gpt2", "gpt_bigcode", "gpt_neo"):
         before = (Table("wpe", config.size("max_position_embeddings"), hidden),)
     spec = decoder_model(config, task, traits, _layers(config, traits), before)
-    if config.model_type != "gpt2":
+    if config.model_type not in ("gpt2", "gpt_bigcode"):
         return spec
     return replace(spec, stacks=(replace(spec.stack, buffers=_causal_buffers(config)),))
 
 
 def _causal_buffers(config: Config) -> tuple[Buffer, ...]:
-    """Until version 5 every attention layer kept a causal mask of all positions."""
-    source = "transformers 4.57.6, GPT2Attention: buffers `bias` and `masked_bias`"
+    """A causal mask of all positions: one in GPT-BigCode, in GPT-2 until version 5 one in every attention layer."""
     layers, positions = layer_count(config), config.size("max_position_embeddings")
+    if config.model_type == "gpt_bigcode":
+        return (Buffer("causal mask", positions * positions, 1, "transformers 5.24, GPTBigCodeModel: buffer `bias`"),)
+    source = "transformers 4.57.6, GPT2Attention: buffers `bias` and `masked_bias`"
     return (
         Buffer("causal masks", layers * positions * positions, 1, source, (5,)),
         Buffer("values of masked scores", layers, None, source, (5,)),

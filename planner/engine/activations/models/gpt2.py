@@ -1,6 +1,7 @@
-"""GPT-2: learned positions, layer norms, one projection for queries, keys and values, GELU, dropout.
+"""GPT-2 and GPT-BigCode: learned positions, layer norms, one projection for queries, keys and values, GELU, dropout.
 
-Source: transformers 5.24, `models/gpt2/modeling_gpt2.py`.
+GPT-BigCode has one head of keys and values, and a softmax in fp32. Sources: transformers 5.24,
+`models/gpt2/modeling_gpt2.py` and `models/gpt_bigcode/modeling_gpt_bigcode.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -79,7 +80,7 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
     hidden = ("hidden",)
     linears = {
-        "c_attn": make_linear(t, recipe, "c_attn", hidden, (3, heads, head_dim), shape.qkv_bias),
+        "c_attn": make_linear(t, recipe, "c_attn", hidden, (layer_dims(shape, "all heads"), head_dim), shape.qkv_bias),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),
@@ -114,15 +115,16 @@ def _attention(
         shape, linears = layer.shape, layer.parts.linears
         heads, head_dim = layer_dims(shape, "heads"), layer_dims(shape, "head dim")
         dims = ("batch", "sequence", heads, head_dim)
-        query, key, value = split(t, linear(t, linears["c_attn"], hidden_states), dims, dims, dims)
-        key, value = heads_of(t, key, shape, *dims), heads_of(t, value, shape, *dims)
-        query = heads_of(t, query, shape, *dims)
+        kv_dims = ("batch", "sequence", layer_dims(shape, "kv heads"), head_dim)
+        query, key, value = split(t, linear(t, linears["c_attn"], hidden_states), dims, kv_dims, kv_dims)
+        key, value = heads_of(t, key, shape), heads_of(t, value, shape)
+        query = heads_of(t, query, shape)
         if layer.cache is not None:
             key, value = layer.cache.update(t, key, value)
         weights: Tensor | None = None
         if shape.kernel == "eager":
             output, weights = eager_attention(
-                t, shape, query, key, value, mask, joined=layer.cache is not None, upcast=False
+                t, shape, query, key, value, mask, joined=layer.cache is not None, upcast=shape.grouped_queries
             )
         else:
             output = attend(t, shape, query, key, value, mask)
@@ -144,7 +146,7 @@ def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor, *, drops: bool) -> 
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
-    """Learned positions beside the tokens, a fused projection of equal heads, layer norms before both halves."""
+    """Learned positions beside the tokens, a fused projection of equal heads or to one key head, layer norms first."""
     groups = equal_layers(spec)
     tables = [part for part in spec.stack.before if isinstance(part, Table)]
     if groups is None or len(tables) != 1 or len(spec.stack.before) != 1:
@@ -158,7 +160,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and group.arrangement == "pre"
         and mixer.fused
         and mixer.rotary_share == 0
-        and mixer.kv_heads == mixer.heads
+        and (mixer.kv_heads == 1 if mixer.linear == "linear" else mixer.kv_heads == mixer.heads)
         and not feed_forward.gated
     ):
         return None
