@@ -203,6 +203,13 @@ class TestWeights:
         kept = [item for item in weight_terms(spec, "awq-int4", 1, ("load",)) if item.name == "embeddings"]
         assert kept[0].bytes == 256000 * 2048 * 2
 
+    def test_b12_loading_in_4_bits_holds_a_matrix_in_16_beside_it(self):
+        # huggingface/transformers#43032: the peak of loading is not that of running
+        spec = llama(40, 5120, 40, 8, 17408, 151936)
+        terms = plan(spec, "rtx-4090", engine="transformers", weights="nf4").ledger.terms
+        loading = next(item for item in terms if item.alive == ("load",))
+        assert loading.bytes == 5120 * 17408 * 2
+
     def test_b18_scales_of_groups_of_64_add_a_sixteenth_of_a_byte(self):
         # Kubedoll mistral.rs#53
         scales = next(item for item in weight_terms(LLAMA_3_70B, "nf4", 1, ("load",)) if item.name == "block scales")
@@ -233,6 +240,7 @@ class TestServing:
     def test_c4_blocks_are_the_pool_over_block_and_token(self):
         # llm-d/llm-d-benchmark#454
         answer = plan(QWEN3_32B, engine_version="0.19", kv_cache_memory_bytes=4 * GIB)
+        assert answer.details["kv"]["blocks_available"]["h100-sxm5-80gb"] == 4 * GIB // (16 * 262144)
         assert answer.details["kv"]["tokens_available"]["h100-sxm5-80gb"] == 4 * GIB // (16 * 262144) * 16
 
     def test_c8_a_share_above_95_percent_is_warned_of(self):

@@ -106,11 +106,18 @@ def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) 
             for gpu_id, plan in plans.items()
         },
         "tokens_available": available,
+        **_blocks(plans),
         "max_concurrency": {
             gpu_id: None if tokens is None else round(tokens / int(load.context_tokens), 2)
             for gpu_id, tokens in available.items()
         },
     }
+
+
+def _blocks(plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
+    """Blocks of the pools, for an engine that counts in them."""
+    found = {gpu_id: plan.blocks_available for gpu_id, plan in plans.items() if plan.blocks_available is not None}
+    return {"blocks_available": found} if found else {}
 
 
 def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:

@@ -87,6 +87,8 @@ class ServerPlan:
     tokens_available: Any = None
     slack_bytes: Any = 0
     """What may be held beyond the need without being used, such as freed blocks of sizes nobody asks for again."""
+    blocks_available: Any = None
+    """Blocks of the pool, for engines that count in them."""
     refused: Any = False
     """Whether the engine would not start; an array in a sweep."""
     refusal: str | None = None

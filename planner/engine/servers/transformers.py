@@ -18,7 +18,13 @@ from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overheads
+from planner.model.weights import weights as weights_of
 
+CONVERTED_ON_LOADING = ("nf4", "nf4-double", "fp4", "int8")
+CONVERSION_SOURCE = (
+    "transformers/quantizers/quantizer_bnb_4bit.py converts tensor by tensor; versions that read ahead hold more "
+    "(huggingface/transformers#43032: a 14B model that needs 9 GB ran out of 16)"
+)
 WORKSPACE = "cuBLAS workspace"
 SOURCE = "transformers/cache_utils.py DynamicCache: exactly the tokens seen; slopes of the Qwen3 speed tables are exact"
 
@@ -51,14 +57,24 @@ def plan_transformers(
     fixed_bytes = held.weights_bytes + held.non_torch_bytes
     grows = np.any(np.asarray(load.context_tokens) > np.asarray(load.prompt_tokens))
     room = None if total is None else larger(total - fixed_bytes - peak_bytes + held.cache_bytes, 0)
+    loading = _conversion(load)
     return ServerPlan(
-        Holdings(weights, (*prefill, *decode), activation, overhead),
+        Holdings(weights, (*prefill, *decode), (*activation, *loading), overhead),
         need_bytes=fixed_bytes + peak_bytes,
         capacity_bytes=total,
         budget={**held.budget(total, total, held.cache_bytes), "activation_bytes": peak_bytes - held.cache_bytes},
         tokens_available=pool_tokens(room, held, load, 1),
         slack_bytes=held.cache_bytes if grows else 0,
     )
+
+
+def _conversion(load: ServingWorkload) -> tuple[Term, ...]:
+    """Formats made while loading: the largest matrix stands in 16 bits beside what it becomes."""
+    if load.weights not in CONVERTED_ON_LOADING:
+        return ()
+    sizes = (weight.elements for weight, _ in weights_of(load.spec) if weight.quantizable)
+    factors = (Factor("elements of the largest matrix", max(sizes, default=0)), Factor("bytes", 2))
+    return (Term("temporaries", "matrix before its conversion", factors, ("load",), CONVERSION_SOURCE),)
 
 
 def _workspace(chosen: ChosenGpu, overheads: Overheads) -> Term:

@@ -54,6 +54,7 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
         capacity_bytes=budget_bytes,
         budget=held.budget(total, budget_bytes, pool_bytes),
         tokens_available=available,
+        blocks_available=_blocks(load, pool_bytes, block, pages),
         slack_bytes=unprofiled_bytes(load, sequences),
         refused=not runs if single(runs) else ~runs,
         refusal=None if not single(runs) or runs else _refusal(load, pool_bytes, held, available),
@@ -123,6 +124,12 @@ def _pool_bytes(load: ServingWorkload, budget_bytes: int | None, fixed_bytes: An
     if load.cache_tokens is not None:
         return load.cache_tokens * rate(load)
     return None if budget_bytes is None else budget_bytes - fixed_bytes
+
+
+def _blocks(load: ServingWorkload, pool_bytes: Any, block: int, pages: Pages | None) -> Any:
+    """What the log calls GPU blocks; None where there is no pool, or nothing grows."""
+    unit = pages.unit_bytes if pages is not None else rate(load) * block
+    return None if pool_bytes is None or not unit else larger(pool_bytes, 0) // unit
 
 
 def _refusal(load: ServingWorkload, pool_bytes: int, held: Holdings, available: int) -> str:

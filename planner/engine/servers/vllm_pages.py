@@ -84,7 +84,7 @@ def shared_pages(load: ServingWorkload, band: VersionBand, block: int, step_toke
     """The pages of a model with layers of several kinds; None where every layer caches alike, or the version did."""
     kinds = _kinds(load)
     has_states = any(kind == "state" for kind, _ in kinds)
-    if len({kind for kind, _ in kinds}) < 2 or not (has_states or band.window_groups):
+    if band.generation == "V0" or len({kind for kind, _ in kinds}) < 2 or not (has_states or band.window_groups):
         return None
     if not alike_pages(load, band):
         return None
