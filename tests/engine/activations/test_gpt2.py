@@ -19,6 +19,7 @@ GPT2_TINY = {
     "model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 128, "vocab_size": 320,
     "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
 }  # fmt: skip
+BIGCODE_TINY = {**GPT2_TINY, "model_type": "gpt_bigcode"}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_a_published_model_holds_what_was_traced(
     ("config", "precision", "forward", "kept", "backward"),
     [
         (GPT2_TINY, "fp32", 2498072, 2333192, 2659848),
+        (BIGCODE_TINY, "fp32", 1711640, 1546760, 1873416),
     ],
 )
 def test_a_small_model_keeps_and_peaks_as_its_class_does(
