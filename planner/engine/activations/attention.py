@@ -163,9 +163,14 @@ def _fused(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
         rows = query.dims[1] if shape.kernel == "flash" else f"{query.dims[1]} rounded up to 32"
         if shape.kernel == "efficient" and not t.grad_enabled:
             rows = 0
-        output = t.new((*query.dims[:-1], value.dims[-1]), query.dtype, "output")
-        logsumexp = t.new((query.dims[0], layer_dims(shape, "heads"), rows), "fp32", "log-sum-exp")
-        t.tick(name)
+
+        def make() -> tuple[Tensor, ...]:
+            output = t.new((*query.dims[:-1], value.dims[-1]), query.dtype, "output")
+            logsumexp = t.new((query.dims[0], layer_dims(shape, "heads"), rows), "fp32", "log-sum-exp")
+            t.tick(name)
+            return output, logsumexp
+
+        output, logsumexp = make() if t.frame is None else t.frame.once(t, "attention", make)
         record(t, name, [query, key, value], [output], _fused_backward, [*keep, output, logsumexp])
         return output
 

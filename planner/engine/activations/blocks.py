@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.functions import activate
 from planner.engine.activations.dora import decomposed
 from planner.engine.activations.float8 import float8_product
 from planner.engine.activations.recipe import Recipe
@@ -272,14 +273,14 @@ def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor
         linears = weights.linears
         if not shape.gated:
             return linear(
-                t, linears["down_proj"], ops.activation(t, linear(t, linears["up_proj"], x), shape.activation)
+                t, linears["down_proj"], activate(t, linear(t, linears["up_proj"], x), shape.activation)
             )
         return linear(
             t,
             linears["down_proj"],
             ops.mul(
                 t,
-                ops.activation(t, linear(t, linears["gate_proj"], x), shape.activation),
+                activate(t, linear(t, linears["gate_proj"], x), shape.activation),
                 linear(t, linears["up_proj"], x),
                 "gated product",
             ),

@@ -6,7 +6,6 @@ Source: torch 2.13, `torch/utils/checkpoint.py`: `checkpoint` with and without r
 from collections.abc import Callable, Sequence
 
 from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward
-from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.tape import Tape, Tensor
 
 Region = Callable[..., Tensor]
@@ -137,9 +136,3 @@ def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
     if how == "none" or t.slot.partition("/")[0] in t.techniques.kept_kinds:
         return region(x)
     return reentrant(t, region, x) if how == "reentrant" else checkpoint(t, region, x)
-
-
-def checkpointable(t: Tape, recipe: "Recipe", x: Tensor) -> Tensor:
-    """The first layer's input, with a gradient where everything is frozen: reentrant checkpoints need one."""
-    frozen = recipe.lora is not None and not x.requires_grad
-    return t.leaf(x) if frozen and recipe.checkpointing == "reentrant" else x

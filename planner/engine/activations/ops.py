@@ -225,7 +225,8 @@ def _cat(t: Tape, a: Tensor, b: Tensor, dims: Dims) -> Tensor:
 
 def matmul(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str) -> Tensor:
     """A product of two activations or of an activation and a weight; keeps what either gradient needs."""
-    out = _once(t, "mm", dims, a.dtype, label)
+    made_of_weight = b.storage.tape is None or b.storage.record.kind == "weight copy"
+    out = _once(t, "mm" if made_of_weight else "bmm", dims, a.dtype, label)
     keep = ([a] if b.requires_grad else []) + ([b] if a.requires_grad else [])
     record(t, "mm", [a, b], [out], _matmul_backward(a.dims, b.dims), keep)
     return out
@@ -252,7 +253,7 @@ def embedding(t: Tape, weight: Tensor, dims: Dims, indices: Tensor) -> Tensor:
 
 def _behind_prompt(t: Tape, embedded: Tensor) -> Tensor:
     """Prompt tuning: the sequence, which counts them, behind trained tokens (peft 0.21, `peft_model.py`)."""
-    prompt = t.parameter(("virtual tokens", embedded.dims[-1]), "fp32", trainable=True)
+    prompt = t.trained("prompt", ("virtual tokens", embedded.dims[-1]), "fp32")
     joined = _make(t, embedded, embedded.dtype, "prompt and sequence")
     record(t, "cat", [prompt, embedded], [joined], _prompt_backward)
     return joined

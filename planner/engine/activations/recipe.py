@@ -102,3 +102,7 @@ class Recipe:
     def for_kind(self, index: int) -> "Recipe":
         """The recipe of the `index`-th kind of layer: trained in full where only some layers are trained."""
         return replace(self, lora=None) if str(index) in self.techniques.trained_kinds else self
+
+    def needs_input_gradient(self, has_one: bool) -> bool:
+        """Whether the embedded input must be made to require a gradient: reentrant checkpoints over frozen layers."""
+        return self.lora is not None and self.checkpointing == "reentrant" and not has_one

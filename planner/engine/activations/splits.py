@@ -15,6 +15,12 @@ class Split:
 
     spec: ModelSpec
     chosen: frozenset[str]
+    origins: tuple[int, ...]
+    """For each kind, which one it was before."""
+
+    def descendants(self, kinds: frozenset[str]) -> frozenset[str]:
+        """The kinds that were part of `kinds` before."""
+        return frozenset(str(index) for index, origin in enumerate(self.origins) if str(origin) in kinds)
 
 
 def every_second(spec: ModelSpec) -> Split:
@@ -36,11 +42,13 @@ def last_layers(spec: ModelSpec, trained: int) -> Split:
 def _split(spec: ModelSpec, leading: tuple[int, ...], *, first: bool) -> Split:
     groups: list[LayerGroup] = []
     chosen: set[str] = set()
-    for group, count in zip(spec.stack.groups, leading, strict=True):
+    origins: list[int] = []
+    for origin, (group, count) in enumerate(zip(spec.stack.groups, leading, strict=True)):
         for size, is_first in ((count, True), (group.count - count, False)):
             if size:
                 if is_first == first:
                     chosen.add(str(len(groups)))
                 groups.append(replace(group, count=size))
+                origins.append(origin)
     stack = replace(spec.stack, groups=tuple(groups))
-    return Split(replace(spec, stacks=(stack, *spec.stacks[1:])), frozenset(chosen))
+    return Split(replace(spec, stacks=(stack, *spec.stacks[1:])), frozenset(chosen), tuple(origins))

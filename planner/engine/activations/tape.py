@@ -170,6 +170,7 @@ class Tape:
     techniques: Techniques = PLAIN
     layer_hooks: Mapping[str, LayerHooks] | None = None
     """By slot: what gathers and scatters the weights of a layer around its run."""
+    own_parameters: dict[str, Tensor] = field(default_factory=dict)
     _modules: list[str] = field(default_factory=list)
     _sequence: int = 0
 
@@ -193,6 +194,13 @@ class Tape:
         if trainable:
             weight.node = Accumulate(weight)
         return weight
+
+    def trained(self, name: str, dims: Dims, dtype: str) -> Tensor:
+        """A trained tensor that belongs to no module of the model; the same one whenever a layer asks again."""
+        key = f"{self.slot} {name}"
+        if key not in self.own_parameters:
+            self.own_parameters[key] = self.parameter(dims, dtype, trainable=True)
+        return self.own_parameters[key]
 
     def leaf(self, x: Tensor) -> Tensor:
         """A detached tensor on the same storage that collects a gradient of its own."""

@@ -37,8 +37,8 @@ def tiled(t: Tape, region: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
                 run_backward(t, again.node, again.output_index, gradient.handle(piece, view=True))
                 del again
                 leaf.node = None
+                t.weight_copies.clear()
             t.autocast = autocast
-            t.weight_copies.clear()
             return [whole]
 
         record(t, "tiled feed-forward", [x], [out], backward, [x], always=True)

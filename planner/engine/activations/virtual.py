@@ -19,7 +19,7 @@ def with_prefix(t: Tape, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _joined(t: Tape, x: Tensor, name: str) -> Tensor:
     batch, _, *rest = x.dims
-    prefix = t.parameter(("virtual tokens", *rest), "fp32", trainable=True)
+    prefix = t.trained(f"prefix of {name}", ("virtual tokens", *rest), "fp32")
     own: Dims = (batch, "virtual tokens", *rest)
     copy = t.new(own, x.dtype, f"{name} of the prefix")
     t.tick(f"{name} of the prefix")

@@ -72,7 +72,7 @@ class GptOssBody:
         recipe = model.recipe
         with t.module("model", f"{GPT_OSS}: GptOssModel.forward"):
             inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
-            if recipe.lora is not None and recipe.checkpointing == "reentrant":
+            if recipe.needs_input_gradient(inputs_embeds.requires_grad):
                 inputs_embeds = t.leaf(inputs_embeds)
             positions = position_ids(t)
             # One mask for layers that see everything, one for those that slide.

@@ -116,6 +116,8 @@ class LitModel:
             x = ops.elementwise(t, x, "scaled embedding")
         turned = layer_dims(self.layers[0].shape.layer, "rotated")
         cos, sin = (t.parameter((1, "sequence", turned), "fp32", trainable=False) for _ in range(2))
+        if self.recipe.needs_input_gradient(x.requires_grad):
+            x = t.leaf(x)
         for layer in self.layers:
             with t.layer(layer.slot), t.module("block"):
                 x = self._run(t, layer, x, cos, sin)

@@ -154,7 +154,7 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         inputs_embeds = scatter(
             t, ops.embedding(t, table, ("batch", "sequence", "hidden"), ids), sequence_parallel=split
         )
-        if recipe.lora is not None and recipe.checkpointing == "reentrant":
+        if recipe.needs_input_gradient(inputs_embeds.requires_grad):
             # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
             inputs_embeds = t.leaf(inputs_embeds)
         positions = t.new((1, "sequence"), "int64", "position ids")

@@ -62,7 +62,7 @@ class Mamba2Body:
         if self.tied_embeddings:
             head.weight = embedding
         layers = [
-            StateLayer(slot, mixer, vector(), make_mamba2(t, recipe, mixer), _cache(t, recipe, mixer, slot))
+            StateLayer(slot, mixer, vector(), make_mamba2(t, recipe, mixer), state_cache(t, recipe, mixer, slot))
             for index, (mixer, copies) in enumerate(self.layers)
             for slot in slots_of(index, copies)
         ]
@@ -111,7 +111,8 @@ class StateModel:
             yield from ((layer.slot, name, weight) for name, weight in layer.weights.others.items())
 
 
-def _cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> StateCache | None:
+def state_cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> StateCache | None:
+    """What one layer keeps of the past: nothing yet, or the states of the context where the recipe decodes."""
     if not recipe.use_cache:
         return None
     if not recipe.cache_filled:
@@ -131,7 +132,7 @@ def run_model(t: Tape, model: StateModel, ids: Tensor) -> Tensor:
     recipe = model.recipe
     with t.module("backbone", f"{MAMBA2}: Mamba2Model.forward"):
         inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
-        if recipe.lora is not None and recipe.checkpointing == "reentrant":
+        if recipe.needs_input_gradient(inputs_embeds.requires_grad):
             inputs_embeds = t.leaf(inputs_embeds)
         hidden_states = inputs_embeds
         for layer in model.layers:
@@ -161,14 +162,12 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         return None
     layers = []
     symbols: list[Factor] = []
-    chunk = 1
     for index, group in enumerate(groups):
         mixer = group.mixer
         assert isinstance(mixer, Mamba2)
-        chunk = mixer.chunk
         name = f"kind {index + 1} " if index else ""
-        layers.append((_shape(name, mixer, setting), min(group.count, RECORDED)))
-        symbols += _symbols(name, mixer, setting)
+        layers.append((state_shape(name, mixer, setting), min(group.count, RECORDED)))
+        symbols += state_symbols(name, mixer, setting)
     first = groups[0].mixer
     body = Mamba2Body(
         tuple(layers),
@@ -177,16 +176,21 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     )
 
     def derived(loads: Loads) -> tuple[Factor, ...]:
-        chunks = (loads.sequence + chunk - 1) // chunk
-        kernel = first.kernel if isinstance(first, Mamba2) else 1
-        return (
-            Factor("chunks", chunks, f"{loads.sequence} tokens in chunks of {chunk}"),
-            Factor("chunks and the start", chunks + 1),
-            Factor("length with convolution padding", loads.sequence + kernel - 1),
-        )
+        assert isinstance(first, Mamba2)
+        return scan_dims(first, loads)
 
     counts = {str(index): group.count for index, group in enumerate(groups)}
     return Found(body, tuple(symbols), counts, derived)
+
+
+def scan_dims(mixer: Mamba2, loads: Loads) -> tuple[Factor, ...]:
+    """The chunks that a sequence is cut into, and its length with what the convolution adds."""
+    chunks = (loads.sequence + mixer.chunk - 1) // mixer.chunk
+    return (
+        Factor("chunks", chunks, f"tokens in chunks of {mixer.chunk}"),
+        Factor("chunks and the start", chunks + 1),
+        Factor("length with convolution padding", loads.sequence + mixer.kernel - 1),
+    )
 
 
 def _is_told(group: LayerGroup) -> bool:
@@ -199,7 +203,8 @@ def _is_told(group: LayerGroup) -> bool:
     )
 
 
-def _shape(name: str, mixer: Mamba2, setting: Setting) -> Mamba2Shape:
+def state_shape(name: str, mixer: Mamba2, setting: Setting) -> Mamba2Shape:
+    """The mixer of one kind of layer, without sizes."""
     return Mamba2Shape(
         name,
         bias=mixer.bias,
@@ -210,7 +215,8 @@ def _shape(name: str, mixer: Mamba2, setting: Setting) -> Mamba2Shape:
     )
 
 
-def _symbols(name: str, mixer: Mamba2, setting: Setting) -> list[Factor]:
+def state_symbols(name: str, mixer: Mamba2, setting: Setting) -> list[Factor]:
+    """The sizes of one kind of layer's mixer."""
     parts = setting.tensor_parallel
     return [
         divided(f"{name}state heads", mixer.heads, parts),

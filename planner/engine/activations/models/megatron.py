@@ -27,11 +27,11 @@ from planner.engine.activations.norms import NormWeights, layer_norm, make_norm
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.ops_shape import split
 from planner.engine.activations.recipe import Recipe
-from planner.engine.activations.setting import Found, Setting
+from planner.engine.activations.setting import Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
-from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm
+from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm, Table
 
 CORE = "Megatron-LM, megatron/core/transformer"
 LOSS = "Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py: the softmax becomes the gradient in place"
@@ -64,18 +64,21 @@ class CoreBody:
 
     layers: tuple[CoreShape, ...]
     tied: bool
+    positions: bool
+    """Whether a table of positions is added to the tokens'."""
 
     def build(self, t: Tape, recipe: Recipe) -> "CoreModel":
         table = t.parameter(("table rows", "hidden"), recipe.weight_dtype, trainable=recipe.lora is None)
         head = make_linear(t, recipe, "lm_head", ("hidden",), ("vocabulary",), False, rows=("table rows",))
         if self.tied:
             head.weight = table
+        places = t.parameter(("positions", "hidden"), recipe.weight_dtype, trainable=recipe.lora is None)
         layers = [
             _make_layer(t, recipe.for_kind(index), shape, slot)
             for index, shape in enumerate(self.layers)
             for slot in slots_of(index, shape.layer.copies)
         ]
-        return CoreModel(self, recipe, table, layers, make_norm(t, recipe, self.layers[-1].norm), head)
+        return CoreModel(self, recipe, table, places, layers, make_norm(t, recipe, self.layers[-1].norm), head)
 
 
 def _make_layer(t: Tape, recipe: Recipe, shape: CoreShape, slot: str) -> CoreLayer:
@@ -98,6 +101,7 @@ class CoreModel:
     body: CoreBody
     recipe: Recipe
     table: Tensor
+    places: Tensor
     layers: list[CoreLayer]
     norm: NormWeights
     head: Linear
@@ -114,6 +118,8 @@ class CoreModel:
 
     def weights(self) -> Iterable[tuple[str, str, Tensor]]:
         yield ("", "embedding", self.table)
+        if self.body.positions:
+            yield ("", "position embedding", self.places)
         yield from (("", "final norm", weight) for weight in self.norm.tensors())
         yield from (("", "lm_head", weight) for weight in linear_weights(self.head))
         for layer in self.layers:
@@ -125,9 +131,15 @@ class CoreModel:
     def _hidden_states(self, t: Tape, ids: Tensor) -> Tensor:
         shape = self.layers[0].shape
         sequence = PART if shape.sequence_parallel else WHOLE
-        x = ops.embedding(t, self.table, ("batch", sequence, "hidden"), ids)
+        dims = ("batch", sequence, "hidden")
+        x = ops.embedding(t, self.table, dims, ids)
+        if self.body.positions:
+            # `LanguageModelEmbedding.forward` looks up one row of positions for the whole batch.
+            x = ops.add(t, x, ops.embedding(t, self.places, (1, *dims[1:]), ids), "embedding sum")
         if shape.layer.hidden_dropout:
             x = ops.dropout(t, x)
+        if self.recipe.needs_input_gradient(x.requires_grad):
+            x = t.leaf(x)
         for layer in self.layers:
             with t.layer(layer.slot), t.module("layer", f"{CORE}/transformer_layer.py"):
                 x = self._run(t, layer, x)
@@ -294,7 +306,10 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         joined = (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim
         symbols.append(Factor(f"{shape.layer.name}qkv", -(-joined // setting.tensor_parallel), "of this rank's heads"))
     assert spec.head is not None
-    body = CoreBody(shapes, spec.head.tied)
+    tables = [part for part in spec.stack.before if isinstance(part, Table)]
+    symbols += [divided("vocabulary", spec.head.outputs, setting.tensor_parallel)]
+    symbols += [Factor("positions", table.rows) for table in tables[:1]]
+    body = CoreBody(shapes, spec.head.tied, bool(tables))
     return Found(body, tuple(symbols), {str(index): group.count for index, group in enumerate(groups)})
 
 

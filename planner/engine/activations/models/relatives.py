@@ -65,7 +65,7 @@ class RelativeBody:
             inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
             if self.scaled_embedding:
                 inputs_embeds = ops.elementwise(t, inputs_embeds, "scaled embedding")
-            if recipe.lora is not None and recipe.checkpointing == "reentrant":
+            if recipe.needs_input_gradient(inputs_embeds.requires_grad):
                 # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
                 inputs_embeds = t.leaf(inputs_embeds)
             positions = position_ids(t)

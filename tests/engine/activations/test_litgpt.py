@@ -1,0 +1,49 @@
+"""LitGPT's model and loop, against what its code keeps and what its tables measured."""
+
+from typing import Any
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.plan import PhasePlan
+from planner.scenario import Scenario
+
+LLAMA_2_7B = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32000,
+    "tie_word_embeddings": False, "max_position_embeddings": 4096, "hidden_act": "silu", "rms_norm_eps": 1e-05,
+}  # fmt: skip
+LORA = {"rank": 32, "target_modules": ["q_proj", "v_proj"], "dropout": 0.05, "adapter_dtype": "bf16"}
+STEP = {
+    "activation_profile": "litgpt", "precision": "bf16", "micro_batch_size": 2, "sequence_length": 512,
+    "loss_implementation": "chunked", "loss_chunk_tokens": 128, "loss_keeps_logits": True, "lora": LORA,
+    "gradient_accumulation_steps": 4,
+}  # fmt: skip
+TOKENS, LAYERS, H, F = 1024, 32, 4096, 11008
+
+
+def tuned(**step: Any) -> PhasePlan:
+    chosen = {"model": {"config": LLAMA_2_7B, "task": "causal-lm"}, "phases": {"fine_tuning": STEP | step}}
+    return estimate(Scenario.of(chosen), load_catalog()).phases["fine_tuning"]
+
+
+def test_lora_keeps_fp32_norm_inputs_the_fused_projection_and_the_copied_adapter_output() -> None:
+    # Counted with saved_tensors_hooks on litgpt's own model: per token and layer two norms 8h, dropped input and mask
+    # 3h, index_copy's source 4h, q, k 4h, fused qkv 6h, attention output 2h, and 6f; small per-row tensors beside.
+    kept = tuned(method="lora").layer_activation_bytes
+    assert kept == pytest.approx(LAYERS * TOKENS * (27 * H + 6 * F), rel=0.02)
+
+
+def test_the_tables_of_its_config_hub_are_met() -> None:
+    # Lightning-AI/litgpt, config_hub/finetune/README.md: llama-2-7b lora 19.77 GB, qlora 13.68 GB on one A10G.
+    lora = tuned(method="lora", optimizer="adamw").peak.allocated_bytes
+    qlora = tuned(method="qlora", base_quantization="nf4", optimizer="paged_adamw_32bit").peak.allocated_bytes
+    assert lora == pytest.approx(19.77e9, rel=0.02)
+    assert qlora == pytest.approx(13.68e9, rel=0.04)
+
+
+def test_its_loop_holds_the_logits_of_the_step_before_and_4_bit_inputs() -> None:
+    told = [item for item in tuned(method="qlora", base_quantization="nf4").terms if "step before" in item.name]
+    inputs = TOKENS * LAYERS * (6 * H + 2 * F)
+    assert sum(item.bytes for item in told) >= inputs

@@ -1,0 +1,165 @@
+"""What each fine-tuning method and each memory-saving setting trains, keeps and frees."""
+
+from typing import Any
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.plan import PhasePlan
+from planner.model import counts, resolve_model
+from planner.scenario import Scenario
+
+LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, FFN, VOCAB = 6, 1024, 8, 4, 128, 2816, 32000
+MODEL = {
+    "layers": LAYERS, "hidden_size": HIDDEN, "attention_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM,
+    "ffn_hidden_size": FFN, "vocab_size": VOCAB,
+}  # fmt: skip
+BATCH, LENGTH = 2, 512
+TOKENS = BATCH * LENGTH
+LINEARS = ((HIDDEN, 1024), (HIDDEN, 512), (HIDDEN, 512), (1024, HIDDEN), (HIDDEN, FFN), (HIDDEN, FFN), (FFN, HIDDEN))
+
+
+def plan(name: str = "training", **step: Any) -> PhasePlan:
+    chosen = {"micro_batch_size": BATCH, "sequence_length": LENGTH} | step
+    return estimate(Scenario.of({"model": {"dimensions": MODEL}, "phases": {name: chosen}}), load_catalog()).phases[
+        name
+    ]
+
+
+def parameters() -> int:
+    return counts.parameters(resolve_model(Scenario.of({"model": {"dimensions": MODEL}}).model))
+
+
+def layer_parameters() -> int:
+    return sum(inputs * outputs for inputs, outputs in LINEARS) + 2 * HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("method", "trained_bytes"),
+    [
+        ({"method": "full"}, None),
+        ({"method": "lora"}, LAYERS * sum(16 * (i + o) for i, o in LINEARS) * 4),
+        ({"method": "dora"}, LAYERS * sum(16 * (i + o) + o for i, o in LINEARS) * 4),
+        ({"method": "last_layers", "trained_layers": 2}, 2 * layer_parameters() * 2),
+        ({"method": "prompt", "virtual_tokens": 20}, 20 * HIDDEN * 4),
+        ({"method": "prefix", "virtual_tokens": 20}, 20 * LAYERS * 2 * KV_HEADS * HEAD_DIM * 4),
+    ],
+)
+def test_gradients_are_those_of_the_trained_parameters(method: dict[str, Any], trained_bytes: int | None) -> None:
+    for extra in ({}, {"activation_checkpointing": "full"}, {"checkpointing_reentrant": True}):
+        checkpointing = {"activation_checkpointing": "full"} | extra if extra else {}
+        phase = plan("fine_tuning", **method, **checkpointing)
+        expected = parameters() * 2 if trained_bytes is None else trained_bytes
+        assert phase.moments["optimizer_step"].components["gradients"] == expected
+
+
+def test_adamw_keeps_two_numbers_per_trained_parameter() -> None:
+    phase = plan("fine_tuning", method="prompt", virtual_tokens=20)
+    assert phase.moments["start_of_step"].components["optimizer_states"] == 2 * 20 * HIDDEN * 4
+
+
+def test_frozen_layers_in_front_of_the_trained_ones_keep_nothing() -> None:
+    one, two = (
+        plan("fine_tuning", method="last_layers", trained_layers=count).layer_activation_bytes for count in (1, 2)
+    )
+    full = plan().layer_activation_bytes
+    assert two - one == pytest.approx(full / LAYERS, rel=0.001)
+
+
+def test_core_attention_checkpointing_drops_what_eager_attention_keeps() -> None:
+    # transformers, bf16: 6·a·s bytes per token of scores (fp32 softmax, its bf16 copy).
+    plain = plan(attention_implementation="eager").layer_activation_bytes
+    selective = {"activation_checkpointing": "selective", "selective_policy": "core-attention"}
+    kept = plan(attention_implementation="eager", **selective).layer_activation_bytes
+    assert plain - kept >= LAYERS * TOKENS * 6 * HEADS * LENGTH
+
+
+def test_op_sac_keeps_every_second_product_and_attention() -> None:
+    # torchtitan: first, third, fifth and seventh product (q, v, gate, down), attention's output and its logarithms,
+    # and the layer's input.
+    kept = plan(activation_checkpointing="selective", selective_policy="op-sac").layer_activation_bytes
+    per_token = 2 * (HEADS * HEAD_DIM + KV_HEADS * HEAD_DIM + FFN + HIDDEN) + 2 * HEADS * HEAD_DIM + 4 * HEADS
+    inputs = 2 * HIDDEN * (LAYERS - 1)  # the first layer's is the embedding's output
+    assert kept == TOKENS * (LAYERS * per_token + inputs)
+
+
+def test_every_second_layer_keeps_half_of_everything_and_half_of_the_inputs() -> None:
+    plain, full = plan().layer_activation_bytes, plan(activation_checkpointing="full").layer_activation_bytes
+    half = plan(activation_checkpointing="selective", selective_policy="every-2nd-layer").layer_activation_bytes
+    assert half == pytest.approx((plain + full) / 2, rel=0.01)
+
+
+def test_offloaded_activations_leave_the_gpu_and_stand_in_host_ram() -> None:
+    stays = plan(activation_checkpointing="full")
+    gone = plan(activation_checkpointing="full", offload={"activations": "cpu"})
+    assert gone.layer_activation_bytes == 0
+    assert sum(gone.host_ram.values()) - sum(stays.host_ram.values()) >= stays.layer_activation_bytes
+    assert gone.peak.allocated_bytes <= stays.peak.allocated_bytes
+
+
+def test_updating_in_backward_frees_each_gradient_at_once() -> None:
+    phase = plan(optimizer="sgd", optimizer_in_backward=True)
+    assert phase.moments["optimizer_step"].components["gradients"] == 0
+    largest = VOCAB * HIDDEN * 2
+    assert phase.moments["backward"].components["gradients"] <= 2 * largest
+
+
+def test_lomo_updates_in_backward_by_itself() -> None:
+    assert plan(optimizer="lomo").moments["optimizer_step"].components["gradients"] == 0
+
+
+def test_zero_offload_sends_gradients_to_the_cpu_that_updates() -> None:
+    on_cpu = {"parallelism": {"zero_stage": 3, "sharding_backend": "deepspeed"}, "offload": {"optimizer": "cpu"}}
+    phase = plan(precision="bf16-fp32-master", **on_cpu)
+    assert phase.moments["optimizer_step"].components["gradients"] == 0
+    assert phase.moments["optimizer_step"].components["optimizer_states"] == 0
+
+
+def test_a_tiled_feed_forward_keeps_its_input_alone() -> None:
+    # 4 × 2f per token less: gate, its activation, up and their product; the norm's output stays as the tiles' input.
+    plain = plan(sequence_length=4 * HIDDEN).layer_activation_bytes
+    tiled = plan(sequence_length=4 * HIDDEN, tiled_mlp=True).layer_activation_bytes
+    assert plain - tiled == LAYERS * BATCH * 4 * HIDDEN * 8 * FFN
+
+
+def test_torchao_float8_keeps_16_bit_inputs_and_transformer_engine_8_bit_ones() -> None:
+    bf16 = plan().layer_activation_bytes
+    assert plan(precision="fp8").layer_activation_bytes == bf16
+    weights = 3 * sum(inputs * outputs for inputs, outputs in LINEARS) // 3
+    engine = plan(precision="fp8", fp8_recipe="blockwise").layer_activation_bytes
+    inputs = HIDDEN * 5 + HEADS * HEAD_DIM + FFN
+    shared = 2 * (2 * HIDDEN + FFN)  # norm outputs and the gated product, which nothing else keeps
+    assert engine == bf16 + LAYERS * (2 * weights + TOKENS * (inputs - shared))
+
+
+def test_losses_hold_fewer_logits_the_more_they_are_fused() -> None:
+    def peak(**loss: Any) -> int:
+        return plan(activation_checkpointing="full", optimizer="sgd", sequence_length=4096, **loss).peak.allocated_bytes
+
+    full, fused = peak(), peak(loss_implementation="fused_cross_entropy")
+    chunked, linear = peak(loss_implementation="chunked"), peak(loss_implementation="fused_linear")
+    assert full > chunked > linear
+    assert full > peak(compile_loss=True) >= fused > linear
+    # transformers: 12 bytes per logit at the first step of backward; Liger in place: 2.
+    assert full - fused == pytest.approx(10 * BATCH * 4096 * VOCAB, rel=0.05)
+
+
+def test_qlora_under_autocast_holds_embeddings_and_head_in_fp32() -> None:
+    # peft 0.21, prepare_model_for_kbit_training: everything that is not 4-bit is cast to fp32.
+    half, prepared = (
+        plan("fine_tuning", method="qlora", precision=precision).moments["start_of_step"].components["weights"]
+        for precision in ("bf16", "amp-bf16")
+    )
+    kept = 2 * VOCAB * HIDDEN + (2 * LAYERS + 1) * HIDDEN
+    assert prepared - half == 2 * kept
+
+
+def test_paged_states_count_for_the_process_but_never_run_out() -> None:
+    paged, plain = plan(optimizer="paged_adamw_32bit"), plan(optimizer="adamw_32bit")
+    # bitsandbytes pages states of 100 000 elements and more: all but those of the norms.
+    states = 8 * (parameters() - (2 * LAYERS + 1) * HIDDEN)
+    assert plain.peak.allocated_bytes - paged.peak.allocated_bytes <= states
+    managed = [item for item in paged.terms if "managed memory" in item.name]
+    assert sum(item.bytes for item in managed) == states
+    assert paged.peak.low_bytes < paged.peak.process_bytes - 0.9 * states
