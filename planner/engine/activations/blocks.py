@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
-from planner.engine.activations.functions import activate
 from planner.engine.activations.dora import decomposed
 from planner.engine.activations.float8 import float8_product
+from planner.engine.activations.functions import activate
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
