@@ -76,6 +76,16 @@ def make_head(book: WeightBook, shape: HeadShape, embedding: Tensor, width: Dim 
     return HeadWeights(shape, projection, dense, norm, pooler)
 
 
+def head_labels(t: Tape, head: HeadShape | None) -> list[Tensor]:
+    """What the batch holds for the loss: labels of tokens, of sequences, or the two ends of a span."""
+    if head is None:
+        return []
+    if head.task in ("masked-lm", "token-classification"):
+        return [t.new(("batch", "sequence"), "int64", "labels")]
+    count = 2 if head.task == "question-answering" else 1
+    return [t.new(("batch",), "int64", "labels") for _ in range(count)]
+
+
 def transform(t: Tape, head: HeadWeights, hidden_states: Tensor) -> Tensor:
     """`BertPredictionHeadTransform.forward`."""
     with t.module("transform"):

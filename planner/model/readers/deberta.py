@@ -8,6 +8,7 @@ from planner.model.readers.encoder import (
     encoder_layer,
     encoder_model,
     encoder_stack,
+    index_buffers,
     label_head,
     masked_head,
     no_head,
@@ -26,7 +27,14 @@ def read(config: Config, task: str | None) -> ModelSpec:
     after = list(_encoder_parts(config, hidden))
     if kind == "sequence-classification":
         after.append(dense("pooler", config.size("pooler_hidden_size", hidden)))
-    stack = encoder_stack(config, _layers(config, hidden), _embedding_parts(config, width, hidden), after, width)
+    stack = encoder_stack(
+        config,
+        _layers(config, hidden),
+        _embedding_parts(config, width, hidden),
+        after,
+        width,
+        buffers=index_buffers(config, "position ids"),
+    )
     return encoder_model(config, kind, stack, _head(config, kind, hidden, width))
 
 

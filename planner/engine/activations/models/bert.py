@@ -20,6 +20,7 @@ from planner.engine.activations.encoders import (
 from planner.engine.activations.heads import (
     HeadShape,
     HeadWeights,
+    head_labels,
     head_shape,
     labelled_loss,
     logits_of,
@@ -99,7 +100,7 @@ class Bert:
         if self.recipe.passes_mask:
             held["mask"] = token_ids(t, "attention mask of the batch")
         if self.recipe.loss != "none":
-            held |= {f"labels {i}": labels for i, labels in enumerate(_labels(t, self.body.head))}
+            held |= {f"labels {i}": labels for i, labels in enumerate(head_labels(t, self.body.head))}
         return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
@@ -121,15 +122,6 @@ class Bert:
 
     def weights(self) -> Iterable[tuple[str, str, Tensor]]:
         return self.book.places
-
-
-def _labels(t: Tape, head: HeadShape | None) -> list[Tensor]:
-    if head is None:
-        return []
-    if head.task in ("masked-lm", "token-classification"):
-        return [token_ids(t, "labels")]
-    count = 2 if head.task == "question-answering" else 1
-    return [t.new(("batch",), "int64", "labels") for _ in range(count)]
 
 
 def run_model(t: Tape, model: Bert, ids: Tensor) -> Tensor:
@@ -177,7 +169,7 @@ def bert_layer(t: Tape, layer: EncoderLayer, hidden_states: Tensor, mask: Tensor
     output, _weights = _attention(t, layer, hidden_states, mask)
     with t.module("mlp"):
         inner = intermediate(t, layer, output)
-        return _output(t, layer, "down_proj", "output norm", inner, output)
+        return output_block(t, layer, "down_proj", "output norm", inner, output)
 
 
 def _attention(
@@ -186,10 +178,10 @@ def _attention(
     """`BertAttention.forward`."""
     with t.module("attention", f"{BERT}: BertAttention.forward"):
         output, weights = attention(t, layer.shape, layer.linears, hidden_states, mask)
-        return _output(t, layer, "o_proj", "attention norm", output, hidden_states), weights
+        return output_block(t, layer, "o_proj", "attention norm", output, hidden_states), weights
 
 
-def _output(t: Tape, layer: EncoderLayer, role: str, norm: str, hidden_states: Tensor, residual: Tensor) -> Tensor:
+def output_block(t: Tape, layer: EncoderLayer, role: str, norm: str, hidden_states: Tensor, residual: Tensor) -> Tensor:
     """`BertSelfOutput.forward` and `BertOutput.forward`: the norm comes after the sum."""
     projected = linear(t, layer.linears[role], hidden_states)
     if layer.shape.dropout:
