@@ -40,6 +40,13 @@ def every_token(_window: int, tokens: Number) -> Number:
     return tokens
 
 
+SCALED_TOGETHER = 128
+SPARSE_SOURCE = (
+    "python/sglang/srt/mem_cache/memory_pool.py NSATokenToKVPool and vllm/v1/attention/backends/mla: scales per 128 "
+    "elements, rotated keys in 16 bits"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
     """How an engine keeps its cache; `state_bytes` is the width of recurrent states, `conv_bytes` of convolutions'."""
@@ -51,6 +58,8 @@ class CachePolicy:
     conv_bytes: float = 2
     kernel_columns_less: int = 0
     """Columns that a convolution's state holds fewer than its kernel: transformers keeps all, engines one less."""
+    packs_sparse: bool = False
+    """Serving engines keep the key of a sparse indexer in 8 bits with a scale per 128, and 8-bit latents likewise."""
     source: str = "Two vectors of the KV heads' width per token and layer (Ainslie 2023, arXiv 2305.13245)"
 
 
@@ -84,10 +93,15 @@ def kv_cache_terms(
 
 
 def kv_bytes_per_token(
-    spec: ModelSpec, element_bytes: float = 2, *, tensor_parallel: Number = 1, pipeline: Number = 1
+    spec: ModelSpec,
+    element_bytes: float = 2,
+    *,
+    tensor_parallel: Number = 1,
+    pipeline: Number = 1,
+    packs_sparse: bool = False,
 ) -> Number:
     """Bytes of one more token of one sequence at short context, on the fullest GPU."""
-    policy = CachePolicy(element_bytes=element_bytes, window_tokens=every_token)
+    policy = CachePolicy(element_bytes=element_bytes, window_tokens=every_token, packs_sparse=packs_sparse)
     both = [
         kv_cache_terms(spec, policy, ("decode",), sequences=1, tokens=count, tensor_parallel=tensor_parallel,
                        pipeline=pipeline)
@@ -169,6 +183,10 @@ def _mixer_terms(
     if isinstance(mixer, LatentAttention):
         if not mixer.causal:
             return []
+        if policy.packs_sparse and mixer.indexer is not None:
+            blocks = _tokens(tokens, tokens, policy.block_size)
+            packed = (Factor("sequences", sequences), layers, blocks, _packed_latent(mixer, policy.element_bytes))
+            return [Term("kv_cache", "latent KV cache with index", packed, alive, SPARSE_SOURCE)]
         factors = (
             Factor("sequences", sequences), layers,
             Factor("latent width", mixer.cached_elements, "KV rank + rotated key (+ indexer key)"),
@@ -189,6 +207,17 @@ def _mixer_terms(
             ("convolution state", convolution, policy.conv_bytes),
         )
     ]  # fmt: skip
+
+
+def _packed_latent(mixer: LatentAttention, element_bytes: float) -> Factor:
+    """Bytes of a token in one layer of DeepSeek-V3.2: 656 + 132 with an 8-bit cache, 1152 + 132 with a 16-bit one."""
+    indexer = 0 if mixer.indexer is None else mixer.indexer.head_dim
+    key = indexer + indexer // SCALED_TOGETHER * 4
+    if element_bytes > 1:
+        latent = int((mixer.kv_lora_rank + mixer.qk_rope_head_dim) * element_bytes)
+    else:
+        latent = mixer.kv_lora_rank + mixer.kv_lora_rank // SCALED_TOGETHER * 4 + 2 * mixer.qk_rope_head_dim
+    return Factor("bytes", latent + key, f"latent {latent} + index key {key}")
 
 
 def _attention_term(

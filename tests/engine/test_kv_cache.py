@@ -9,9 +9,11 @@ from planner.model.spec import (
     DenseFeedForward,
     Embedding,
     GatedDeltaNet,
+    Head,
     LatentAttention,
     LayerGroup,
     ModelSpec,
+    SparseIndexer,
     Stack,
 )
 from planner.units import GIB, MIB
@@ -103,3 +105,13 @@ def test_a_sweep_over_sequences_and_lengths_equals_single_estimates():
     swept = cache(spec, policy, sequences=sequences, tokens=tokens)
     single = [cache(spec, policy, sequences=int(s), tokens=int(t)) for s, t in zip(sequences, tokens, strict=True)]
     assert list(swept) == single
+
+
+def test_sparse_latent_attention_keeps_656_and_132_bytes_in_8_bits():
+    # DeepSeek-V3.2 in vLLM and SGLang: 512 values with four scales, 64 rotated keys in 16 bits, and the index key
+    mixer = LatentAttention(128, 512, 128, 64, 128, 1536, indexer=SparseIndexer(64, 128, 2048))
+    stack = Stack("decoder", 7168, Embedding(1000, 7168), (LayerGroup(61, mixer, None),))
+    spec = ModelSpec("m", "deepseek_v32", "causal-lm", (stack,), Head(1000), 163840)
+    assert kv_bytes_per_token(spec, 1, packs_sparse=True) == 61 * (656 + 132)
+    assert kv_bytes_per_token(spec, 2, packs_sparse=True) == 61 * (1152 + 132)
+    assert kv_bytes_per_token(spec, 2) == 61 * (576 + 128) * 2

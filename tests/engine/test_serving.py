@@ -140,6 +140,13 @@ def test_sglang_refuses_when_weights_exceed_the_static_fraction():
     assert "Please try to increase --mem-fraction-static" in need.refusal
 
 
+def test_engines_say_in_their_own_words_what_does_not_fit():
+    long = plan(LLAMA_8B, "rtx-4090", engine="sglang", context_length=131072)
+    assert long.warnings[0].startswith("Input length (131072 tokens) exceeds the maximum allowed length (")
+    large = plan(LLAMA_70B, "rtx-4090", engine="llama.cpp", weights="q8_0")
+    assert large.warnings[0].startswith("cudaMalloc failed: out of memory")
+
+
 def test_sglang_counts_one_state_more_than_its_slots_and_its_share_of_what_was_free():
     # A log of a 27B hybrid on GB10: 361 states in 50.77 GB of recurrence and 0.99 GB of convolution (GiB as printed)
     net = GatedDeltaNet(16, 48, 128, 128, 4)

@@ -100,7 +100,10 @@ class ServerPlan:
 def rate(load: ServingWorkload) -> Any:
     """Cache bytes that one more token of one sequence takes on one GPU."""
     width = cache_element_bytes(load.cache_type)
-    return kv_bytes_per_token(load.cached_spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline)
+    return kv_bytes_per_token(
+        load.cached_spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
+        packs_sparse=load.packs_sparse,
+    )  # fmt: skip
 
 
 def pool_tokens(

@@ -4,17 +4,20 @@ Rules: src/llama-model.cpp (placement), src/llama-kv-cache.cpp, ggml/src/ggml-al
 that llama.cpp prints at start (ggml-org/llama.cpp and ikawrakow/ik_llama.cpp logs).
 """
 
+from typing import Any
+
 from planner.engine.gguf import GgufMix, GgufSizes, gguf_sizes
 from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
 from planner.engine.overhead import llama_cpp_overhead
 from planner.engine.quantization import cache_element_bytes, weight_format
 from planner.engine.rounding import ceil_div, round_up, smaller
-from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, single
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu, Overheads
 from planner.model.spec import Attention, ModelSpec
+from planner.units import GIB
 
 PADDING = 256
 """Cells of a sequence's cache are rounded up to this."""
@@ -58,6 +61,7 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
         capacity_bytes=total,
         budget=held.budget(total, total, held.cache_bytes),
         tokens_available=pool_tokens(room, held, load, PADDING),
+        refusal=_refusal(need_bytes, total),
         buffers={
             "model_total_bytes": sizes.total,
             "model_gpu_bytes": _gpu_bytes(sizes, on_gpu, has_head),
@@ -67,6 +71,16 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
             "state_bytes": whole.state_bytes,
         },
         host=host,
+    )
+
+
+def _refusal(need_bytes: Any, total: int | None) -> str | None:
+    """What llama.cpp says when a buffer does not fit."""
+    if total is None or not single(need_bytes) or need_bytes <= total:
+        return None
+    return (
+        f"cudaMalloc failed: out of memory: llama.cpp asks for {need_bytes / GIB:.2f} GiB of weights, cache and "
+        "compute buffers. Put fewer layers on the GPU (-ngl), shorten the context or quantize the cache."
     )
 
 

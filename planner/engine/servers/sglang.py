@@ -52,19 +52,31 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     if load.cache_tokens is not None:
         pool_bytes = load.cache_tokens * rate(load)
     refused = pool_bytes is not None and single(pool_bytes) and pool_bytes <= 0
-    refusal = (
-        "Not enough memory. Please try to increase --mem-fraction-static: SGLang would not start, because weights "
-        "and states leave nothing of their share. Raise it or add GPUs."
-    )
+    available = None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1)
     budget = held.budget(total, budget_bytes, pool_bytes)
     return ServerPlan(
         held,
         need_bytes=held.weights_bytes + held.cache_bytes,
         capacity_bytes=budget_bytes,
         budget={**budget, "state_bytes": state_bytes},
-        tokens_available=None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1),
+        tokens_available=available,
         refused=refused,
-        refusal=refusal if refused else None,
+        refusal=_refusal(load, refused, available) if single(available) and single(load.context_tokens) else None,
+    )
+
+
+def _refusal(load: ServingWorkload, refused: bool, available: Any) -> str | None:
+    """What SGLang says: at its start, or of each request that is longer than its cache."""
+    if refused:
+        return (
+            "Not enough memory. Please try to increase --mem-fraction-static: SGLang would not start, because weights "
+            "and states leave nothing of their share. Raise it or add GPUs."
+        )
+    if available is None or not rate(load) or available >= load.context_tokens:
+        return None
+    return (
+        f"Input length ({load.context_tokens} tokens) exceeds the maximum allowed length ({available} tokens): SGLang "
+        "starts and refuses such requests. Shorten the context, raise mem_fraction_static or add GPUs."
     )
 
 

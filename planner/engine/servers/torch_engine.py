@@ -73,7 +73,12 @@ def draft_term(load: ServingWorkload, families: tuple[str, ...]) -> tuple[Term, 
 def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int, source: str) -> tuple[Term, ...]:
     """Cache of all sequences of one replica at full context, in blocks."""
     policy = CachePolicy(
-        cache_element_bytes(load.cache_type), block, window_tokens, kernel_columns_less=1, source=source
+        cache_element_bytes(load.cache_type),
+        block,
+        window_tokens,
+        kernel_columns_less=1,
+        packs_sparse=load.packs_sparse,
+        source=source,
     )
     return kv_cache_terms(
         load.cached_spec, policy, RUNNING,
