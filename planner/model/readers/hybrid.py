@@ -17,6 +17,7 @@ from planner.model.spec import (
     Mixer,
     MixtureOfExperts,
     ModelSpec,
+    Norm,
     ParallelMixers,
     RealGatedRecurrence,
     ShortConvolution,
@@ -41,6 +42,7 @@ def _mamba2(config: Config, bias: str = "mamba_proj_bias", inner: int | None = N
         config.size("mamba_d_conv"),
         config.flag("mamba_conv_bias"),
         config.flag(bias),
+        chunk=config.size("mamba_chunk_size", 256),
     )
 
 
@@ -122,9 +124,10 @@ def _nemotron_h(config: Config, task: str | None) -> ModelSpec:
     unknown = set(kinds) - {"mamba", "attention", "mlp", "moe"}
     if unknown:
         raise config.error("hybrid_override_pattern", sorted(unknown), "made of M, *, - and E")
-    traits = Traits(gated=False, mlp_bias="mlp_bias", activation="mlp_hidden_act", rotary=False, tied=False)
+    norm = Norm(code="weight-in-fp32")
+    traits = Traits(norm=norm, gated=False, mlp_bias="mlp_bias", activation="mlp_hidden_act", rotary=False, tied=False)
     blocks: Mapping[str, LayerGroup] = {
-        kind: LayerGroup(1, *_nemotron_block(config, traits, kind), norms=1) for kind in set(kinds)
+        kind: LayerGroup(1, *_nemotron_block(config, traits, kind), norm=norm, norms=1) for kind in set(kinds)
     }
     return _spread(config, task, traits, [blocks[kind] for kind in kinds])
 
@@ -137,7 +140,8 @@ def _nemotron_block(
         kernel = config.size("mamba_d_conv", config.size("conv_kernel"))
         heads, head_dim = config.size("mamba_num_heads"), config.size("mamba_head_dim")
         state, conv_bias, bias = config.size("ssm_state_size"), config.flag("use_conv_bias"), config.flag("use_bias")
-        return Mamba2(heads, head_dim, state, groups, kernel, conv_bias, bias), None
+        chunk = config.size("chunk_size", config.size("mamba_chunk_size", 128))
+        return Mamba2(heads, head_dim, state, groups, kernel, conv_bias, bias, chunk=chunk), None
     if kind == "attention":
         return attention(config, traits), None
     dense = feed_forward(config, traits)

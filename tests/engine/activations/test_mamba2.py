@@ -24,6 +24,19 @@ SMALL = {
     "num_hidden_layers": 2, "vocab_size": 64,
 }  # fmt: skip
 
+BAMBA = {
+    "model_type": "bamba", "hidden_size": 32, "intermediate_size": 56, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 64, "attn_layer_indices": [1], "mamba_n_heads": 4,
+    "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 8, "mamba_expand": 2, "mamba_chunk_size": 16,
+    "mamba_d_conv": 4, "tie_word_embeddings": False, "partial_rotary_factor": 0.5,
+}  # fmt: skip
+NEMOTRON_H = {
+    "model_type": "nemotron_h", "hidden_size": 32, "intermediate_size": 56, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 3, "layers_block_type": ["mamba", "attention", "mlp"],
+    "vocab_size": 64, "mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 1, "ssm_state_size": 8, "chunk_size": 16,
+    "conv_kernel": 4, "tie_word_embeddings": False,
+}  # fmt: skip
+
 
 def plan(config: dict[str, Any], name: str = "training", **fields: Any) -> PhasePlan:
     document = {"model": {"config": config, "task": "causal-lm"}, "phases": {name: fields}}
@@ -62,7 +75,24 @@ def test_a_small_model_whose_sequence_is_no_whole_number_of_chunks(
     assert phase.moments["backward"].allocated_bytes - start == backward
 
 
-@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL])
+@pytest.mark.parametrize(
+    ("config", "precision", "kept", "backward"),
+    [
+        (BAMBA, "bf16", 739844, 780168),
+        (BAMBA, "fp32", 890564, 930888),
+        (NEMOTRON_H, "fp32", 750724, 791048),
+    ],
+)
+def test_a_small_mixture_of_mamba_2_and_attention(
+    config: dict[str, Any], precision: str, kept: int, backward: int
+) -> None:
+    phase = plan(config, precision=precision, attention_implementation="eager", micro_batch_size=2, sequence_length=40)
+    start = phase.moments["start_of_step"].allocated_bytes
+    assert phase.moments["end_of_forward"].allocated_bytes - start == kept
+    assert phase.moments["backward"].allocated_bytes - start == backward
+
+
+@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL, BAMBA, NEMOTRON_H])
 def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
     held = plan(config, precision="bf16", sequence_length=256).moments["optimizer_step"].components["gradients"]
     assert held == 2 * parameters(read_config(config, "causal-lm", ""))

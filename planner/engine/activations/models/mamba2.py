@@ -91,8 +91,7 @@ class StateModel:
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
-        loss, logits = causal_loss(t, self.recipe, self.head, hidden_states, inputs["labels"])
-        return loss, logits if self.recipe.keeps_outputs else None
+        return fp32_loss(t, self.recipe, self.head, hidden_states, inputs["labels"])
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
         hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
@@ -125,6 +124,18 @@ def state_cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> State
             t.new(convolution, dtype, "convolution state", "kv cache"),
             t.new(recurrent, "fp32", "recurrent state", "kv cache"),
         )
+
+
+def fp32_loss(
+    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor
+) -> tuple[Tensor, object]:
+    """The loss of a class that brings its logits to fp32 itself, so that the 16-bit ones are dropped before it."""
+    if recipe.loss != "full_logits":
+        loss, logits = causal_loss(t, recipe, head, hidden_states, labels)
+    else:
+        logits = ops.to(t, head_logits(t, recipe, head, hidden_states), "fp32", "logits in fp32")
+        loss = loss_forward(t, recipe, logits, labels)
+    return loss, logits if recipe.keeps_outputs else None
 
 
 def run_model(t: Tape, model: StateModel, ids: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         return None
     if not all(_has_told_attention(group) and is_told(group) for group in groups):
         return None
-    return with_experts(_with_attention(llama.approximate(spec, setting), spec), spec, setting)
+    return with_experts(with_attention(llama.approximate(spec, setting), spec), spec, setting)
 
 
 def _has_told_attention(group: LayerGroup) -> bool:
@@ -29,7 +29,7 @@ def _has_told_attention(group: LayerGroup) -> bool:
     return llama.has_llama_attention(replace(group, mixer=likened))
 
 
-def _with_attention(found: Found, spec: ModelSpec) -> Found:
+def with_attention(found: Found, spec: ModelSpec) -> Found:
     """`found` with what its attention has beyond Llama's."""
     body = found.body
     assert isinstance(body, llama.DecoderBody)
