@@ -12,6 +12,7 @@ from planner.engine.layout import training_gpus_needed
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.preprocessing import plan_preprocessing
 from planner.engine.phases.serving_need import serving_phase
+from planner.engine.phases.stage_report import settled_step
 from planner.engine.phases.step import plan_step
 from planner.engine.phases.surroundings import (
     design_surroundings,
@@ -82,7 +83,7 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
-    settled = plan_step(phase, job.spec).settle()
+    settled, details = settled_step(phase, job.spec)
     around = training_surroundings(
         phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
     )
@@ -99,6 +100,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         host_terms=around.host_terms,
         storage_terms=around.storage_terms,
         warnings=(*settled.phase.lowered.approximations, *_not_counted(phase)),
+        details=details,
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
     return assemble(need, job.context)

@@ -20,6 +20,7 @@ FSDP = "torch 2.13 FSDP: one unit per layer gathered, the next one prefetched, t
 DDP = "torch 2.13 DistributedDataParallel: buckets for all gradients, made once and kept"
 WHOLE_TENSORS = "zero-redundancy-optimizer"
 """PyTorch's ZeRO-1, which runs under DDP and divides the list of tensors, not the tensors."""
+MEGATRON = "megatron-distributed-optimizer"
 BUCKET_ELEMENTS = 500_000_000
 GATHERED_UNITS = 2
 ALL = ("start_of_step", "forward", "end_of_forward", "backward", "optimizer_step")
@@ -76,10 +77,20 @@ def _divided(item: Term, ranks: int) -> Term:
 
 
 def sharding_buffers(
-    spec: ModelSpec, parallelism: Parallelism, trained_elements: int, compute_bytes: int, gradient_bytes: int
+    spec: ModelSpec,
+    parallelism: Parallelism,
+    trained_elements: int,
+    compute_bytes: int,
+    gradient_bytes: int,
+    profile: str = "hf-transformers",
 ) -> tuple[Term, ...]:
-    """Buffers of the scheme in use, beside the states themselves."""
-    if parallelism.data == 1 or gathers_are_recorded(parallelism):
+    """Buffers of the scheme in use, beside the states themselves.
+
+    Megatron Core has none: gradients and weights are views of flat buffers, which are reduced and gathered in place
+    (`megatron/core/distributed/param_and_grad_buffer.py`).
+    """
+    in_place = parallelism.backend == MEGATRON or profile == "megatron-core"
+    if parallelism.data == 1 or gathers_are_recorded(parallelism) or in_place:
         return ()
     if parallelism.zero_stage == 0 or parallelism.backend == WHOLE_TENSORS:
         if parallelism.gradient_as_bucket_view:

@@ -39,16 +39,17 @@ def from_dimensions(dimensions: Mapping[str, Any], name: str = "Custom model") -
     before: tuple[Table, ...] = ()
     if positions == "learned":
         before = (Table("embed_positions", keys.size("max_positions"), hidden),)
+    dropout = keys.number("dropout", 0.0, maximum=1.0)
     causal = task in ("causal-lm", "image-text-to-text", "seq2seq-lm", "speech-seq2seq")
     layer = LayerGroup(
         count=keys.size("layers", maximum=100_000),
         mixer=_attention(keys, causal, positions == "rope"),
         feed_forward=_feed_forward(keys),
         norm=norm,
+        dropout=dropout,
     )
-    stack = Stack(
-        "decoder" if causal else "encoder", hidden, Embedding(vocab, hidden), (layer,), final_norm=norm, before=before
-    )
+    table = Embedding(vocab, hidden, dropout=dropout)
+    stack = Stack("decoder" if causal else "encoder", hidden, table, (layer,), final_norm=norm, before=before)
     return ModelSpec(name, "dimensions", task, (stack,), _head(keys, task, vocab), longest)
 
 

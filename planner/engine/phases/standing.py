@@ -27,6 +27,14 @@ MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
 DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
+TORCH_WORKSPACES = (
+    "torch aten/src/ATen/cuda/CUDABlas: 32 MiB per handle on Hopper and with CUBLAS_WORKSPACE_CONFIG=:4096:8"
+)
+MEGATRON_WORKSPACES = (
+    Term("temporaries", "cuBLAS workspaces", (Factor("handles", 2), Factor("bytes", 32 * 2**20)), ALL, TORCH_WORKSPACES),
+    Term("temporaries", "Transformer Engine's cuBLAS workspace", (Factor("bytes", 32 * 2**20),), ALL,
+         "Transformer Engine, pytorch/module/base.py: 32 MiB on Hopper, a tensor of its own"),
+)  # fmt: skip
 LIVE_PARAMETERS = 1_000_000_000
 LIVE = "DeepSpeed configuration, stage3_max_live_parameters: 1e9 parameters stay gathered at most"
 
@@ -132,7 +140,8 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *_whole_table_gradient(spec, choices, elements),
-        *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes),
+        *(MEGATRON_WORKSPACES if choices.profile == "megatron-core" else ()),
+        *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes, choices.profile),
     )
     return Standing(terms, elements)
 

@@ -198,6 +198,13 @@ def _exact_gradients(lowered: Lowered, trained_elements: int) -> int | None:
     return trained_elements * BYTES[lowered.recipe.gradient_dtype]
 
 
+def plan_pipeline(phase: TrainingStep, spec: ModelSpec) -> tuple[TracedPhase, ...]:
+    """Every stage of the phase's pipeline, or the one rank's step where there is none."""
+    if phase.parallelism.pipeline == 1:
+        return (plan_step(phase, spec),)
+    return plan_stages(phase, spec, phase.micro_batch_size, _own_length(phase, phase.sequence_length))
+
+
 def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:
     """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight."""
     layout = phase.parallelism
