@@ -9,6 +9,7 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import LLAMA, LayerWeights, layer_dims, linear, rms_norm, rotate
 from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.ops import Needs, Saved
+from planner.engine.activations.ops_shape import spread
 from planner.engine.activations.rotary import rotate_part
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
@@ -86,6 +87,8 @@ def _attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tenso
 def _repeat(t: Tape, shape: LayerShape, x: Tensor, name: str) -> Tensor:
     """`repeat_kv`: keys or values copied once per query head of their group."""
     dims = (*x.dims[:2], layer_dims(shape, "heads"), x.dims[-1])
+    if shape.single_kv_head:
+        return spread(t, x, dims, copies=False, label=name)
     return ops.repeat(t, x, dims, f"{name} repeated to all heads")
 
 

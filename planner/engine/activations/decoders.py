@@ -72,6 +72,7 @@ def attention_shape(index: int, group: LayerGroup, setting: Setting, *, only_eag
         gated=feed_forward.gated,
         activation=feed_forward.activation,
         mlp_bias=feed_forward.bias,
+        single_kv_head=grouped and mixer.kv_heads == 1,
         single_sequence=setting.single_sequence,
         shared_mask=not setting.needs_mask,
         caches_all_heads=mixer.cache_heads is not None and mixer.cache_heads != mixer.kv_heads,

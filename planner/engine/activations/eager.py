@@ -12,7 +12,7 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import layer_dims
 from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.functions import saves_output
-from planner.engine.activations.ops_shape import reshape
+from planner.engine.activations.ops_shape import reshape, spread
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
@@ -70,7 +70,8 @@ def _eager(
             key_states, value_states = repeat_heads(t, shape, key, "keys"), repeat_heads(t, shape, value, "values")
         if whole:
             query, key_states = ops.to(t, query, "fp32", "q in fp32"), ops.to(t, key_states, "fp32", "k in fp32")
-        strided = copied and not (joined or shape.grouped_queries)
+        in_one_piece = joined or shape.grouped_queries
+        strided = copied and (shape.single_kv_head or not in_one_piece)
         turned = copied and not shape.heads_first
         weights = ops.elementwise(
             t, batched(t, query, key_states, dims, "scores", turned, strided and turned), "scaled scores"
@@ -128,6 +129,8 @@ def batched(t: Tape, a: Tensor, b: Tensor, dims: Dims, label: str, copies_a: boo
 def repeat_heads(t: Tape, shape: LayerShape, x: Tensor, name: str) -> Tensor:
     """`repeat_kv`: keys or values copied once per query head of their group."""
     dims = (*x.dims[:2], layer_dims(shape, "heads"), x.dims[-1])
+    if shape.single_kv_head:
+        return spread(t, x, dims, copies=False, label=name)
     return ops.repeat(t, x, dims, f"{name} repeated to all heads")
 
 

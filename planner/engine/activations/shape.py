@@ -56,6 +56,8 @@ class LayerShape:
     latent: LatentShape | None = None
     whole_qk_norm: bool = False
     """Queries and keys are normalised over all heads at once, not head by head (OLMoE)."""
+    single_kv_head: bool = False
+    """All heads share one head of keys and values, which can be spread to them without a copy."""
     single_sequence: bool = False
     """The batch is one sequence: its heads can be viewed as a batch of matrices without a copy."""
     masks_scores: bool = False

@@ -3,7 +3,7 @@
 Source: transformers 5.24, `models/opt/modeling_opt.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.attention import attend
@@ -183,7 +183,8 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     group = groups[0]
     if not _is_opt_layer(group) or spec.stack.embedding is None or spec.head is None or spec.head.bias:
         return None
-    kinds = kinds_of(groups, setting)
+    # OPT makes a mask of ones where none is passed, so that no version looks for packed sequences.
+    kinds = kinds_of(groups, setting if setting.passes_mask else replace(setting, needs_mask=False))
     symbols = (
         *kinds.symbols,
         Factor("position rows", tables[0].rows),
