@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from planner.engine.rounding import larger, round_up
 from planner.engine.servers.vllm_pages import Pages
 from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Number, Term
+from planner.model.spec import ModelSpec
 
 GRAPHS = "CUDA graphs"
 UNCOUNTED = "CUDA context before profiling"
@@ -100,10 +101,14 @@ class ServerPlan:
 def rate(load: ServingWorkload) -> Any:
     """Cache bytes that one more token of one sequence takes on one GPU."""
     width = cache_element_bytes(load.cache_type)
+    return _rate(load.cached_spec, width, load.tensor_parallel, load.pipeline, load.packs_sparse)
+
+
+@lru_cache(maxsize=512)
+def _rate(spec: ModelSpec, width: float, tensor_parallel: int, pipeline: int, packs_sparse: bool) -> Number:
     return kv_bytes_per_token(
-        load.cached_spec, width, tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
-        packs_sparse=load.packs_sparse,
-    )  # fmt: skip
+        spec, width, tensor_parallel=tensor_parallel, pipeline=pipeline, packs_sparse=packs_sparse
+    )
 
 
 def pool_tokens(
