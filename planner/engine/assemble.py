@@ -74,7 +74,7 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         storage=by_name(need.storage_terms),
         host_terms=(*need.host_terms, *need.storage_terms),
         warnings=need.warnings,
-        details=need.details,
+        describe=lambda: need.details,
     )
 
 

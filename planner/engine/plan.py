@@ -71,13 +71,18 @@ class PhasePlan:
     host_terms: tuple[Term, ...] = ()
     """Terms behind `host_ram` and `storage`: of the component `overhead`, alive in `host_ram` or in `storage`."""
     warnings: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Further JSON members of the phase: `kv`, `engine_budget`, `buffers` for serving."""
+    describe: Callable[[], Mapping[str, Any]] = dict
+    """Finds `details`, which take longer than the rest of the phase."""
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """Every term alive at some moment; `alive` holds names of moments."""
         return self.tell()
+
+    @cached_property
+    def details(self) -> Mapping[str, Any]:
+        """Further JSON members of the phase: `kv`, `engine_budget`, `buffers` for serving."""
+        return self.describe()
 
     @cached_property
     def layer_activation_bytes(self) -> int:

@@ -1,7 +1,8 @@
 """Serving: what the load needs on each GPU, beside what the engine reserves there by policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from planner.engine.kv_cache import total_bytes
@@ -10,7 +11,7 @@ from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
-from planner.hardware import ChosenGpu, HardwareCatalog
+from planner.hardware import ChosenGpu, HardwareCatalog, Overheads
 from planner.model.spec import ModelSpec
 from planner.scenario.serving import Serving
 
@@ -39,8 +40,8 @@ class ServingPlan:
     """On the judging GPU. Overhead terms (context, non-torch, graphs) are among its terms."""
     needs: Mapping[str, PolicyNeed]
     """By GPU id."""
-    details: Mapping[str, Any]
-    """`kv`, `engine_budget` and, for llama.cpp, `buffers`, as in the plan's file format."""
+    describe: Callable[[], Mapping[str, Any]]
+    """`kv`, `engine_budget` and, for llama.cpp, `buffers`, as in the plan's file format; searched for when asked."""
     host_terms: tuple[Term, ...]
     """Host buffers of the engine itself; loading and caches of the operating system are `host.py`'s."""
     warnings: tuple[str, ...]
@@ -65,31 +66,51 @@ def plan_serving(
     overheads = hardware.overheads
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
-    needs = {gpu.id: _need(phase, load, gpu, plans[gpu.id], hardware) for gpu in gpus}
-    asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
-    found = {gpu.id: asker.answers(gpu, phase.context_distribution) for gpu in gpus}
-    details: dict[str, Any] = {
-        "kv": {**_kv(phase, load, plans), **answers_json(found)},
-        "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
-    }
-    if judging.buffers:
-        details["buffers"] = dict(judging.buffers)
-    return ServingPlan(Ledger(MOMENTS, judging.holdings.terms), needs, details, judging.host, _warnings(phase, judging))
+    below, above = _spread_over_versions(phase, load, judge, hardware)
+    needs = {gpu_id: _need(plan, below, above) for gpu_id, plan in plans.items()}
+
+    def describe() -> Mapping[str, Any]:
+        asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
+        found = {gpu.id: asker.answers(gpu, phase.context_distribution) for gpu in gpus}
+        return {
+            "kv": {**_kv(phase, load, plans), **answers_json(found)},
+            "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
+            **({"buffers": dict(judging.buffers)} if judging.buffers else {}),
+        }
+
+    ledger = Ledger(MOMENTS, judging.holdings.terms)
+    return ServingPlan(ledger, needs, describe, judging.host, _warnings(phase, judging))
 
 
-def _need(
-    phase: Serving, load: ServingWorkload, gpu: ChosenGpu, plan: ServerPlan, hardware: HardwareCatalog
-) -> PolicyNeed:
-    """The need by the assumed version, and its spread over the versions where none is stated."""
+def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
+    """The need by the assumed version, and how far those of other versions lie below and above it."""
     need = int(plan.need_bytes)
-    low, high = need, need + int(plan.slack_bytes)
-    if phase.engine == "vllm" and phase.engine_version is None:
-        others = [
-            int(plan_server("vllm", replace(load, version=version), gpu, hardware.overheads).need_bytes)
-            for version in possible_versions()
-        ]
-        low, high = min(low, *others), max(high, *others)
-    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, low, high)
+    high = need + max(above, int(plan.slack_bytes))
+    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, need - below, high)
+
+
+def _spread_over_versions(
+    phase: Serving, load: ServingWorkload, judge: ChosenGpu, hardware: HardwareCatalog
+) -> tuple[int, int]:
+    """How much less and how much more other versions need, where none is stated.
+
+    Versions differ in what they profile and leave to others, not in what a token takes; so the spread is that of a
+    single token, on the judging GPU, whatever the load is.
+    """
+    if phase.engine != "vllm" or phase.engine_version is not None:
+        return 0, 0
+    one = replace(load, sequences=1, context_tokens=1, prompt_tokens=1)
+    return _spread_of_one_token(one, judge, hardware.overheads)
+
+
+@lru_cache(maxsize=256)
+def _spread_of_one_token(load: ServingWorkload, judge: ChosenGpu, overheads: Overheads) -> tuple[int, int]:
+    need = int(plan_server("vllm", load, judge, overheads).need_bytes)
+    others = [
+        int(plan_server("vllm", replace(load, version=version), judge, overheads).need_bytes)
+        for version in possible_versions()
+    ]
+    return need - min(need, *others), max(need, *others) - need
 
 
 def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:

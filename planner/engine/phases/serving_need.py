@@ -52,7 +52,7 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
         storage=by_name(around.storage_terms),
         host_terms=(*around.host_terms, *around.storage_terms),
         warnings=planned.warnings,
-        details=planned.details,
+        describe=planned.describe,
     )
 
 
