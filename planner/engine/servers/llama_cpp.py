@@ -16,7 +16,7 @@ from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, vo
 from planner.engine.term import Factor, Number, Term
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu, Overheads
-from planner.model.spec import Attention, ModelSpec
+from planner.model.spec import Attention, LatentAttention, ModelSpec
 from planner.units import GIB
 
 PADDING = 256
@@ -24,6 +24,10 @@ PADDING = 256
 DEFAULT_MICRO_BATCH = 512
 FILE_TYPES = {"fp32": "f32", "bf16": "f16", "fp16": "f16", "mxfp4": "mxfp4_moe"}
 """GGUF file type that a format of other engines corresponds to; bf16 and f16 are equally wide."""
+SCORES_SOURCE = (
+    "src/llama-graph.cpp build_attn: K times Q in fp32 for the whole context; 164.00 and 2144.00 MiB for Mistral 7B at "
+    "2048 and 32768 tokens (fedora-copr/logdetective#106)"
+)
 COPYING_BATCH = 32
 """Tokens from which the CUDA backend multiplies with weights that lie on the host (ggml-cuda.cu offload_op)."""
 COPY_SOURCE = "ggml/src/ggml-cuda/ggml-cuda.cu offload_op: 742 MiB more for a head of 151 936 x 2 560 in 16 bits"
@@ -150,9 +154,10 @@ def _compute(load: ServingWorkload, micro_batch: int, has_head: bool, copied_hea
         logits.append(Term("activations", "compute buffer, head", copied, at_output, COPY_SOURCE))
     if load.flash_attention:
         return tuple(logits)
-    context = Factor("context", round_up(load.context_tokens, PADDING))
-    factors = (Factor("heads", _heads(load.spec)), context, batch, width)
-    return *logits, Term("activations", "compute buffer, attention scores", factors, ("prefill",), COMPUTE_SOURCE)
+    heads, context = _heads(load.spec), round_up(load.context_tokens, PADDING)
+    widest = Factor("widths", (heads + 1) * context + 4 * hidden, f"scores of {heads} heads, mask, 4 x {hidden}")
+    factors = (batch, widest, width)
+    return *logits, Term("activations", "compute buffer, attention scores", factors, ("prefill",), SCORES_SOURCE)
 
 
 def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, micro_batch: int) -> tuple[Term, ...]:
@@ -171,4 +176,5 @@ def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, 
 
 
 def _heads(spec: ModelSpec) -> int:
-    return max((group.mixer.heads for group in spec.stack.groups if isinstance(group.mixer, Attention)), default=0)
+    mixers = (group.mixer for group in spec.stack.groups)
+    return max((mixer.heads for mixer in mixers if isinstance(mixer, Attention | LatentAttention)), default=0)
