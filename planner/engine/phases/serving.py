@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from planner.engine.kv_cache import total_bytes
@@ -32,7 +32,7 @@ class PolicyNeed:
     """The need by the rules of other versions, where the version is not stated, and with blocks that stay unused."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServingPlan:
     """A serving phase before bands and verdicts."""
 
@@ -41,10 +41,14 @@ class ServingPlan:
     needs: Mapping[str, PolicyNeed]
     """By GPU id."""
     describe: Callable[[], Mapping[str, Any]]
-    """`kv`, `engine_budget` and, for llama.cpp, `buffers`, as in the plan's file format; searched for when asked."""
+    """Finds `details`: `kv`, `engine_budget` and, for llama.cpp, `buffers`, as in the plan's file format."""
     host_terms: tuple[Term, ...]
     """Host buffers of the engine itself; loading and caches of the operating system are `host.py`'s."""
     warnings: tuple[str, ...]
+
+    @cached_property
+    def details(self) -> Mapping[str, Any]:
+        return self.describe()
 
 
 def plan_serving(
