@@ -155,8 +155,9 @@ def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:
             "0.90 to 0.95 is usual."
         )
     if phase.engine == "vllm" and phase.engine_version is None:
+        oldest = vllm_rules().spread_from
         found.append(
             f"The vLLM version is not stated: the rules of {vllm_rules().assumed_version} are used, and the band "
-            "covers those of other V1 versions, which profile differently."
+            f"covers versions from {oldest[0]}.{oldest[1]} on, which profile differently."
         )
     return tuple(found)

@@ -46,6 +46,8 @@ class VllmRules:
 
     assumed_version: str
     v1_from: Version
+    spread_from: Version
+    """The oldest version that an unstated one may be."""
     moe_chunk_tokens: int
     moe_workspace_formats: tuple[str, ...]
     mxfp4_hidden_multiple: int
@@ -68,6 +70,7 @@ def vllm_rules() -> VllmRules:
     return VllmRules(
         assumed_version=record["assumed_version"],
         v1_from=tuple(record["v1_from"]),
+        spread_from=tuple(record["spread_from"]),
         moe_chunk_tokens=record["moe_chunk_tokens"],
         moe_workspace_formats=tuple(record["moe_workspace_formats"]),
         mxfp4_hidden_multiple=record["mxfp4_hidden_multiple"],
@@ -91,7 +94,8 @@ def vllm_band(version: str | None) -> VersionBand:
 
 def possible_versions() -> tuple[str, ...]:
     """One version of each band of the present generation, for logs that do not tell theirs."""
-    ends = [band.below for band in vllm_rules().bands if band.generation == "V1" and band.sampler_bytes]
+    rules = vllm_rules()
+    ends = [band.below for band in rules.bands if band.generation == "V1" and band.below > rules.spread_from]
     return tuple(f"{major}.{minor - 1} V1" if minor else f"{major - 1}.0 V1" for major, minor, _ in ends)
 
 
