@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.engine.activations.families import OTHER_SOFTWARE, candidates
 from planner.engine.activations.fully_shard import unit_symbols
-from planner.engine.activations.models import llama
+from planner.engine.activations.models import deepseek, llama
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_second, last_layers
@@ -102,11 +102,11 @@ def lower(
         passes_mask=mask != "none",
         training=training,
         version=version,
-        longest_sequence=int(np.max(loads.sequence)),
-        image_size=None if loads.image_size is None else int(np.max(loads.image_size)),
+        longest_sequence=_longest_that_matters(spec, _largest(loads.sequence)),
+        image_size=None if loads.image_size is None else _largest(loads.image_size),
         tensor_parallel=loads.tensor_parallel,
         sequence_parallel=loads.sequence_parallel,
-        single_sequence=int(np.max(loads.batch)) == 1,
+        single_sequence=_largest(loads.batch) == 1,
         experts=experts,
         profile=profile,
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
@@ -175,6 +175,27 @@ def _find_split(
     return found, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
 
 
+def _largest(value: Number) -> int:
+    return value if isinstance(value, int) else int(np.max(value))
+
+
+@lru_cache(maxsize=512)
+def _windows(spec: ModelSpec) -> tuple[int, ...] | None:
+    """Attention windows of a model; None where every length counts, as for scans that are cut into chunks."""
+    mixers = [group.mixer for stack in spec.stacks for group in stack.groups]
+    if any(hasattr(mixer, "chunk") for mixer in mixers):
+        return None
+    return tuple(sorted({window for mixer in mixers if (window := getattr(mixer, "window", None)) is not None}))
+
+
+def _longest_that_matters(spec: ModelSpec, sequence: int) -> int:
+    """A length that exceeds the same attention windows as `sequence`, so that equal structures are found once."""
+    windows = _windows(spec)
+    if windows is None:
+        return sequence
+    return max((window + 1 for window in windows if sequence > window), default=0)
+
+
 @lru_cache(maxsize=512)
 def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     """The family whose structure the model has, or the nearest one and in which respects it is not."""
@@ -187,7 +208,7 @@ def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     if found is not None:
         return found, other
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
-    return llama.approximate(spec, setting), (APPROXIMATED, *other, *further)
+    return deepseek.approximate(spec, setting), (APPROXIMATED, *other, *further)
 
 
 def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
@@ -230,8 +251,11 @@ def lora_recipe(
         return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES)), dropout, dtype, decomposed)
     if targets == "attention":
         return LoraRecipe(frozenset(MIXER_ROLES), dropout, dtype, decomposed)
-    roles: dict[str, str] = {role: role for role in (*MIXER_ROLES, *FEED_FORWARD_ROLES, "lm_head")}
+    wanted = frozenset((targets,) if isinstance(targets, str) else targets)
+    named = [(role, role) for role in (*MIXER_ROLES, *FEED_FORWARD_ROLES, "lm_head")]
     for group in spec.stack.groups:
-        roles |= dict(zip(llama.attention_of(group).names, ATTENTION_ROLES, strict=True))
-        roles |= dict(zip(llama.feed_forward_of(group).names, MLP_ROLES, strict=True))
-    return LoraRecipe(frozenset(roles[name] for name in targets if name in roles), dropout, dtype, decomposed)
+        named += zip(llama.attention_of(group).names, ATTENTION_ROLES, strict=True)
+        named += zip(llama.feed_forward_of(group).names, MLP_ROLES, strict=True)
+    # One name may be used in both halves of a layer, as GPT-2 does with `c_proj`.
+    chosen = frozenset(role for name, role in named if name in wanted)
+    return LoraRecipe(chosen, dropout, dtype, decomposed)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from planner.engine.activations.models import llama, moe
 from planner.engine.activations.setting import Found, Setting, divided
-from planner.engine.activations.shape import LatentShape
+from planner.engine.activations.shape import LatentShape, LayerShape
 from planner.engine.term import Factor
 from planner.model.spec import LatentAttention, LayerGroup, ModelSpec
 
@@ -14,21 +14,35 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     groups = spec.stack.groups
     if len(spec.stacks) > 1 or not all(_is_told(group) for group in groups):
         return None
-    found = moe.with_experts(llama.approximate(spec, setting), spec, setting)
+    return with_latents(moe.with_experts(llama.approximate(spec, setting), spec, setting), spec, setting)
+
+
+def with_latents(found: Found, spec: ModelSpec, setting: Setting) -> Found:
+    """`found` with latent attention in each layer that has it."""
     body = found.body
     assert isinstance(body, llama.DecoderBody)
-    layers = []
+    layers: list[LayerShape] = []
     symbols = list(found.symbols)
-    for shape, group in zip(body.layers, groups, strict=True):
+    for shape, group in zip(body.layers, spec.stack.groups, strict=True):
         mixer = group.mixer
-        assert isinstance(mixer, LatentAttention)
-        if shape.kernel == "flash" and setting.attention == "sdpa" and mixer.v_head_dim != mixer.head_dim:
-            # FlashAttention wants queries and values of one width; memory-efficient attention does not.
-            shape = replace(shape, kernel="efficient")
-        latent = LatentShape(mixer.q_lora_rank is not None, mixer.bias, mixer.rotary)
-        layers.append(replace(shape, latent=latent, attention_dropout=mixer.dropout > 0))
-        symbols += _symbols(shape.name, mixer, setting)
+        if isinstance(mixer, LatentAttention):
+            if shape.kernel == "flash" and setting.attention == "sdpa" and mixer.v_head_dim != mixer.head_dim:
+                # FlashAttention wants queries and values of one width; memory-efficient attention does not.
+                shape = replace(shape, kernel="efficient")
+            latent = LatentShape(mixer.q_lora_rank is not None, mixer.bias, mixer.rotary)
+            shape = replace(shape, latent=latent, attention_dropout=mixer.dropout > 0)
+            symbols += _symbols(shape.name, mixer, setting)
+        layers.append(shape)
     return replace(found, body=replace(body, layers=tuple(layers)), symbols=tuple(symbols))
+
+
+def approximate(spec: ModelSpec, setting: Setting) -> Found:
+    """Any model as if its layers were Llama's, but for experts and latent attention, which are told as they are."""
+    likened = llama.approximate(spec, setting)
+    groups = spec.stack.groups
+    if all(isinstance(group.mixer, LatentAttention) for group in groups):
+        likened = with_latents(likened, spec, setting)
+    return moe.with_experts(likened, spec, setting)
 
 
 def _is_told(group: LayerGroup) -> bool:
