@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import groupby
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ class TracedPhase:
     parts: tuple[tuple[NDArray[np.bool_], "TracedPhase"], ...] = ()
     """For a sweep over points where the framework runs other kernels: which points, and their own recording."""
 
-    @property
+    @cached_property
     def trace(self) -> Trace:
         return trace(self.lowered.recipe)
 
@@ -106,20 +105,19 @@ class TracedPhase:
         recorded = self.trace
         values = _exact(self._values(), recorded.table)
         totals = (recorded.table @ values).tolist()
-        components = _components(recorded)
+        winners = {
+            shown: max(rows, key=totals.__getitem__)
+            for name, shown in self.rename.items()
+            if (rows := recorded.moments.get(name)) is not None
+        }
+        components, starts = _components(recorded)
+        parts = np.add.reduceat(recorded.table[list(winners.values())] * values, starts, axis=1).tolist()
         moments: dict[str, Moment] = {}
-        winners: dict[str, int] = {}
-        for name, shown in self.rename.items():
-            rows = recorded.moments.get(name)
-            if rows is None:
-                continue
-            winner = max(rows, key=totals.__getitem__)
+        for (shown, winner), sums in zip(winners.items(), parts, strict=True):
             held = dict(held_at(self.standing, shown))
-            parts = (recorded.table[winner] * values).tolist()
-            for component, columns in components:
-                held[component] += sum(parts[columns.start : columns.stop])
+            for component, size in zip(components, sums, strict=True):
+                held[component] += size
             moments[shown] = Moment(shown, recorded.labels[winner], sum(held.values()), held)
-            winners[shown] = winner
         return SettledPhase(self, moments, winners)
 
     def layer_activation_bytes(self, winners: Mapping[str, int]) -> int:
@@ -174,15 +172,12 @@ def held_at(standing: tuple[Term, ...], moment: str) -> Mapping[Component, int]:
 
 
 @lru_cache(maxsize=256)
-def _components(recorded: Trace) -> list[tuple[Component, range]]:
-    """The columns of each component, which stand together."""
-    found: list[tuple[Component, range]] = []
-    start = 0
-    for component, columns in groupby(column.component for column in recorded.columns):
-        count = sum(1 for _ in columns)
-        found.append((component, range(start, start + count)))
-        start += count
-    return found
+def _components(recorded: Trace) -> tuple[list[Component], list[int]]:
+    """The components of a recording, whose columns stand together, and where each begins."""
+    found: dict[Component, int] = {}
+    for index, column in enumerate(recorded.columns):
+        found.setdefault(column.component, index)
+    return list(found), list(found.values())
 
 
 def _exact(values: list[Number], table: NDArray[np.int64]) -> NDArray[np.int64]:
