@@ -90,3 +90,11 @@ def test_an_unstated_version_is_covered_by_the_band():
     # 0.16 and earlier sort 38 bytes for each of 1024 x 128 256 logits
     assert need.high_bytes - need.need_bytes > 2.5 * 10**9
     assert any("not stated" in text for text in unknown.warnings)
+
+
+def test_each_gpu_has_the_spread_of_its_own_step_size():
+    # cards of 70 GiB and more sample 1024 rows by default, smaller ones 256
+    large, small = HARDWARE.resolve("h100-sxm5-80gb"), HARDWARE.resolve("l40s")
+    answer = plan_serving(Serving.model_validate_json("{}"), LLAMA_8B, [large, small], large, HARDWARE)
+    above = {gpu.id: answer.needs[gpu.id].high_bytes - answer.needs[gpu.id].need_bytes for gpu in (large, small)}
+    assert above[large.id] > 3 * above[small.id] > 0

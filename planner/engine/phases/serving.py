@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from planner.engine.kv_cache import total_bytes
+from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
 from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
@@ -70,8 +70,7 @@ def plan_serving(
     overheads = hardware.overheads
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
-    below, above = _spread_over_versions(phase, load, judge, hardware)
-    needs = {gpu_id: _need(plan, below, above) for gpu_id, plan in plans.items()}
+    needs = {gpu.id: _need(plans[gpu.id], *_spread_over_versions(phase, load, gpu, hardware)) for gpu in gpus}
 
     def describe() -> Mapping[str, Any]:
         asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
@@ -94,24 +93,25 @@ def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
 
 
 def _spread_over_versions(
-    phase: Serving, load: ServingWorkload, judge: ChosenGpu, hardware: HardwareCatalog
+    phase: Serving, load: ServingWorkload, gpu: ChosenGpu, hardware: HardwareCatalog
 ) -> tuple[int, int]:
     """How much less and how much more other versions need, where none is stated.
 
-    Versions differ in what they profile and leave to others, not in what a token takes; so the spread is that of a
-    single token, on the judging GPU, whatever the load is.
+    Versions differ in what they profile and leave to others, but not in what a token takes, unless a model has
+    windows, which older ones charge in full. Without them the spread is that of a single token, whatever the load is.
     """
     if phase.engine != "vllm" or phase.engine_version is not None:
         return 0, 0
-    one = replace(load, sequences=1, context_tokens=1, prompt_tokens=1)
-    return _spread_of_one_token(one, judge, hardware.overheads)
+    windowed = any(getattr(mixer, "window", None) for _, mixer in cached_mixers(load.spec))
+    one = load if windowed else replace(load, sequences=1, context_tokens=1, prompt_tokens=1)
+    return _spread(one, gpu, hardware.overheads)
 
 
 @lru_cache(maxsize=256)
-def _spread_of_one_token(load: ServingWorkload, judge: ChosenGpu, overheads: Overheads) -> tuple[int, int]:
-    need = int(plan_server("vllm", load, judge, overheads).need_bytes)
+def _spread(load: ServingWorkload, gpu: ChosenGpu, overheads: Overheads) -> tuple[int, int]:
+    need = int(plan_server("vllm", load, gpu, overheads).need_bytes)
     others = [
-        int(plan_server("vllm", replace(load, version=version), judge, overheads).need_bytes)
+        int(plan_server("vllm", replace(load, version=version), gpu, overheads).need_bytes)
         for version in possible_versions()
     ]
     return need - min(need, *others), max(need, *others) - need
