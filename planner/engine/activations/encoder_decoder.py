@@ -206,11 +206,12 @@ class Pair:
         encoded = self.encode(t, inputs["source"])
         hidden_states = self.decode(t, ids, encoded)
         assert self.head is not None
+        states = self._scaled(t, hidden_states)
         if self.recipe.loss == "fused_linear":
-            return fused_linear_loss(t, self.head, self._scaled(t, hidden_states)), None
+            return fused_linear_loss(t, self.head, states), None
         if self.recipe.loss == "chunked":
-            return chunked_loss(t, self.head, self._scaled(t, hidden_states)), None
-        logits = self._logits(t, self.head, hidden_states)
+            return chunked_loss(t, self.head, states), None
+        logits = self._logits(t, self.head, states)
         if self.recipe.loss == "fused_cross_entropy":
             return fused_cross_entropy(t, logits), None
         loss = cross_entropy(t, ops.view(t, logits), inputs["labels"])
@@ -222,7 +223,8 @@ class Pair:
         hidden_states = self.decode(t, ids, encoded)
         if self.head is None:
             return hidden_states, encoded
-        logits = self._logits(t, self.head, hidden_states)
+        states = self._scaled(t, hidden_states)
+        logits = self._logits(t, self.head, states)
         loss = cross_entropy(t, logits, inputs["labels"]) if "labels" in inputs else None
         return logits, encoded, loss
 
@@ -230,7 +232,7 @@ class Pair:
         return self.book.places
 
     def _logits(self, t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
-        logits = linear(t, head, self._scaled(t, hidden_states))
+        logits = linear(t, head, hidden_states)
         return ops.shift(t, logits, "logits and their bias") if self.adds_bias else logits
 
     def _scaled(self, t: Tape, hidden_states: Tensor) -> Tensor:

@@ -40,7 +40,8 @@ class Pyramid:
     recipe: Recipe
     book: WeightBook
     classifier: Linear | None
-    pooled: Callable[[Tape, Tensor], Tensor]
+    pooled: Callable[[Tape, Tensor], tuple[Tensor, Tensor]]
+    """The pooled vector, and the last map, which the model's class holds to its end."""
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         held = {"pixels": pixel_values(t, self.recipe.weight_dtype)}
@@ -49,22 +50,22 @@ class Pyramid:
         return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
-        output = self._output(t, inputs["pixels"])
+        output, _held = self._output(t, inputs["pixels"])
         if self.classifier is None:
             return mean_loss(t, output), None
         loss = cross_entropy(t, ops.view(t, output), inputs["labels"])
         return loss, output if self.recipe.keeps_outputs else None
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
-        output = self._output(t, inputs["pixels"])
+        output, _held = self._output(t, inputs["pixels"])
         return output, cross_entropy(t, output, inputs["labels"]) if "labels" in inputs else None
 
     def weights(self) -> list[Place]:
         return self.book.places
 
-    def _output(self, t: Tape, pixels: Tensor) -> Tensor:
-        pooled = self.pooled(t, pixels)
-        return pooled if self.classifier is None else linear(t, self.classifier, pooled)
+    def _output(self, t: Tape, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        pooled, last = self.pooled(t, pixels)
+        return pooled if self.classifier is None else linear(t, self.classifier, pooled), last
 
 
 def make_classifier(book: WeightBook, classifies: bool) -> Linear | None:

@@ -1,4 +1,4 @@
-"""What the tests of several decoder families check in the same way."""
+"""What the tests of several families check in the same way."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +18,9 @@ UNTOLD = 32
 WEIGHT_BYTES = {"bf16": 2, "amp-bf16": 4, "fp32": 4}
 
 
-def _plan(config: dict[str, Any], **fields: Any) -> PhasePlan:
+def _plan(config: dict[str, Any], task: str = "causal-lm", **fields: Any) -> PhasePlan:
     phase = {"precision": "bf16", "sequence_length": 2048, **fields}
-    document = {"model": {"config": config, "task": "causal-lm"}, "phases": {"training": phase}}
+    document = {"model": {"config": config, "task": task}, "phases": {"training": phase}}
     return estimate(Scenario.of(document), load_catalog()).phases["training"]
 
 
@@ -64,10 +64,10 @@ def keeps_and_peaks() -> Callable[..., None]:
 def has_gradients_for_all() -> Callable[..., None]:
     """The gradients after backward are as many as the model's parameters."""
 
-    def check(config: dict[str, Any]) -> None:
-        count = parameters(read_config(config, "causal-lm", "model"))
+    def check(config: dict[str, Any], task: str = "causal-lm", untrained: int = 0, **fields: Any) -> None:
+        count = parameters(read_config(config, task, "model")) - untrained
         for precision, width in WEIGHT_BYTES.items():
-            phase = _plan(config, precision=precision)
+            phase = _plan(config, task, precision=precision, **fields)
             assert phase.moments["optimizer_step"].components["gradients"] == count * width
 
     return check

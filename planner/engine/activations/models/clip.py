@@ -201,12 +201,16 @@ def _similarity(t: Tape, scale: Tensor, images: Tensor, texts: Tensor) -> Tensor
     """Cosines of all pairs, scaled."""
     with t.module("similarity", f"{CLIP}: CLIPModel.forward"):
         images, texts = _unit(t, images), _unit(t, texts)
-        cosines = ops.matmul(t, texts, images, ("batch", "batch"), "cosines of all pairs")
+        dtype = t.autocast or images.dtype
+        left, right = ops.to(t, texts, dtype), ops.to(t, images, dtype)
+        cosines = ops.matmul(t, left, right, ("batch", "batch"), "cosines of all pairs")
         return ops.mul(t, cosines, saves_output(t, scale, "exp"), "scaled cosines")
 
 
 def _unit(t: Tape, x: Tensor) -> Tensor:
-    return ops.mul(t, x, ops.rsqrt(t, ops.mean(t, ops.square(t, x))), "unit vectors")
+    """Each vector over its length, which autocast computes in fp32."""
+    squares = ops.square(t, ops.to(t, x, "fp32") if t.autocast else x)
+    return ops.mul(t, x, ops.rsqrt(t, ops.mean(t, squares)), "unit vectors")
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:

@@ -90,14 +90,14 @@ class ConvNextBody:
             steps += [_step(_make_block(book, slot, shape), _run_block) for slot in slots_of(shape.kind, shape.copies)]
         norm = book.norm("layernorm", ("hidden",))
 
-        def pooled(t: Tape, pixels: Tensor) -> Tensor:
+        def pooled(t: Tape, pixels: Tensor) -> tuple[Tensor, Tensor]:
             with t.module("model", f"{CONVNEXT}: ConvNextModel.forward"):
                 embed, *layers = steps
                 embedding_output = embed(t, pixels)
                 features = embedding_output
                 for layer in layers:
                     features = layer(t, features)
-                return normalise(t, norm, mean_over(t, features, "batch", "hidden"), "layernorm")
+                return normalise(t, norm, mean_over(t, features, "batch", "hidden"), "layernorm"), features
 
         return Pyramid(recipe, book, make_classifier(book, self.classifies), pooled)
 

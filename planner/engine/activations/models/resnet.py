@@ -61,7 +61,7 @@ class ResNetBody:
         ]
         training = recipe.training
 
-        def pooled(t: Tape, pixels: Tensor) -> Tensor:
+        def pooled(t: Tape, pixels: Tensor) -> tuple[Tensor, Tensor]:
             with t.module("model", f"{RESNET}: ResNetModel.forward"):
                 # The model holds what the encoder reads, and every stage its own input.
                 embedding_output = _embed(t, stem, pixels, self.pooled_pixels, training=training)
@@ -72,7 +72,8 @@ class ResNetBody:
                     with t.layer(block.slot), t.module("layer"):
                         hidden_state = _run_block(t, block, hidden_state, training=training)
                 del stage_input
-                return ops.view(t, mean_over(t, hidden_state, *hidden_state.dims[:2]), *hidden_state.dims[:1], "hidden")
+                mean = mean_over(t, hidden_state, *hidden_state.dims[:2])
+                return ops.view(t, mean, "batch", "hidden"), hidden_state
 
         return Pyramid(recipe, book, make_classifier(book, self.classifies), pooled)
 

@@ -83,7 +83,7 @@ class SwinBody:
         final = book.norm("layernorm", ("hidden",))
         pixels_of_patches = self.stages[0].blocks.pixels
 
-        def pooled(t: Tape, pixels: Tensor) -> Tensor:
+        def pooled(t: Tape, pixels: Tensor) -> tuple[Tensor, Tensor]:
             with t.module("model", f"{SWIN}: SwinModel.forward"):
                 made = convolution(t, pixels, projection, bias, ("batch", width, pixels_of_patches), "patch_embeddings")
                 embedding_output = normalise(t, norm, ops.view(t, made, "batch", pixels_of_patches, width), "norm")
@@ -94,7 +94,7 @@ class SwinBody:
                 for stage in stages:
                     hidden_states, _reshaped = _run_stage(t, recipe, stage, hidden_states)
                 sequence_output = normalise(t, final, hidden_states, "layernorm")
-                return mean_over(t, sequence_output, "batch", "hidden")
+                return mean_over(t, sequence_output, "batch", "hidden"), sequence_output
 
         return Pyramid(recipe, book, make_classifier(book, self.classifies), pooled)
 

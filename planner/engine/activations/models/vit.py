@@ -88,31 +88,32 @@ class Vit:
         return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
-        output = _output(t, self, inputs["pixels"])
+        output, _held = _output(t, self, inputs["pixels"])
         if self.classifier is None:
             return mean_loss(t, output), None
         loss = cross_entropy(t, ops.view(t, output), inputs["labels"])
         return loss, output if self.recipe.keeps_outputs else None
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
-        output = _output(t, self, inputs["pixels"])
+        output, _held = _output(t, self, inputs["pixels"])
         return output, cross_entropy(t, output, inputs["labels"]) if "labels" in inputs else None
 
     def weights(self) -> Iterable[tuple[str, str, Tensor]]:
         return self.book.places
 
 
-def _output(t: Tape, model: Vit, pixels: Tensor) -> Tensor:
-    """`ViTForImageClassification.forward` up to the logits, or `ViTModel.forward`."""
+def _output(t: Tape, model: Vit, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits, a pooled or the last state; and the last state, which the model's class holds to its end."""
     sequence_output = _run_model(t, model, pixels)
     if model.classifier is None:
-        return sequence_output if model.pooler is None else pooled_state(t, model.pooler, sequence_output)
+        pooler = model.pooler
+        return sequence_output if pooler is None else pooled_state(t, pooler, sequence_output), sequence_output
     first = part(t, sequence_output, "batch", "hidden")
     if not model.body.reads_patches:
-        return linear(t, model.classifier, first)
+        return linear(t, model.classifier, first), sequence_output
     patches = mean_over(t, part(t, sequence_output, "batch", "patches", "hidden"), "batch", "hidden")
     both = cat(t, [first, patches], ("batch", "classifier inputs"), "class token and mean of patches")
-    return linear(t, model.classifier, both)
+    return linear(t, model.classifier, both), sequence_output
 
 
 def _run_model(t: Tape, model: Vit, pixels: Tensor) -> Tensor:
