@@ -20,17 +20,18 @@ ROUTER = "transformers 5.24, models/mixtral/modeling_mixtral.py: MixtralTopKRout
 
 def make_experts(t: Tape, recipe: Recipe, shape: LayerShape, experts: ExpertShape) -> dict[str, Tensor]:
     """Router and experts, beside the linear layers that adapters can attach to."""
-    count, size, width = (layer_dims(shape, name) for name in ("experts", "expert ffn", "expert width"))
+    count, own = layer_dims(shape, "experts"), layer_dims(shape, "own experts")
+    size, width = layer_dims(shape, "expert ffn"), layer_dims(shape, "expert width")
     up: Dims = (2, size) if experts.gated else (size,)
     plan: list[tuple[str, Dims, str]] = [
         ("router", (count, "hidden"), "fp32" if experts.routing.fp32 else recipe.weight_dtype),
-        ("up", (count, *up, width), recipe.weight_dtype),
-        ("down", (count, width, size), recipe.weight_dtype),
+        ("up", (own, *up, width), recipe.weight_dtype),
+        ("down", (own, width, size), recipe.weight_dtype),
     ]
     if experts.router_bias:
         plan.append(("router bias", (count,), recipe.weight_dtype))
     if experts.bias:
-        plan += [("up bias", (count, *up), recipe.weight_dtype), ("down bias", (count, width), recipe.weight_dtype)]
+        plan += [("up bias", (own, *up), recipe.weight_dtype), ("down bias", (own, width), recipe.weight_dtype)]
     full = recipe.lora is None
     return {name: t.parameter(dims, dtype, trainable=full) for name, dims, dtype in plan}
 
@@ -169,7 +170,7 @@ def _grouped(
     with t.no_grad():
         counted = t.new(routed, "int32", "experts as int32")
         t.tick("experts as int32")
-        count = layer_dims(shape, "experts")
+        count = layer_dims(shape, "own experts")
         tokens_per_expert = t.new((count,), "int32", "tokens of each expert")
         t.tick("tokens of each expert")
         offsets = t.new((count,), "int32", "offsets")

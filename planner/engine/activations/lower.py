@@ -108,6 +108,7 @@ def lower(
         sequence_parallel=loads.sequence_parallel,
         single_sequence=_largest(loads.batch) == 1,
         experts=experts,
+        expert_parallel=loads.expert_parallel,
         profile=profile,
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
     )

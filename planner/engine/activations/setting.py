@@ -27,6 +27,8 @@ class Loads:
     image_size: Number | None = None
     """Sides of an image in pixels; None: those that the model was built for."""
     tensor_parallel: int = 1
+    expert_parallel: int = 1
+    """GPUs over which the experts of a layer are spread."""
     sequence_parallel: bool = False
     pipeline: int = 1
 
@@ -57,6 +59,7 @@ class Setting:
     """The batch is one sequence."""
     experts: str = "grouped_mm"
     """How the experts of a mixture are multiplied."""
+    expert_parallel: int = 1
 
     def masks(self, window: int | None) -> bool:
         """Whether a layer's attention is given a mask tensor: always in eager mode, never in FlashAttention 2.

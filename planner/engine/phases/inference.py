@@ -33,6 +33,7 @@ def plan_forward(
             decoder_sequence=phase.decoder_sequence_length,
             image_size=phase.image_size,
             tensor_parallel=parallelism.tensor,
+            expert_parallel=parallelism.expert,
             pipeline=parallelism.pipeline,
         ),
         precision=phase.precision,

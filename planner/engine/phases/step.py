@@ -109,6 +109,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         decoder_sequence=phase.decoder_sequence_length,
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
+        expert_parallel=parallelism.expert,
         sequence_parallel=parallelism.sequence_parallel,
         loss_chunk=_loss_chunk(phase, spec, batch * length),
     )

@@ -103,6 +103,7 @@ def expert_symbols(name: str, mixture: MixtureOfExperts, hidden_size: int, setti
     shared = mixture.shared.size if mixture.shared is not None else 1
     return [
         Factor(f"{name}experts", mixture.experts),
+        divided(f"{name}own experts", mixture.experts, setting.expert_parallel),
         Factor(f"{name}experts per token", mixture.experts_per_token),
         Factor(f"{name}expert groups", mixture.groups),
         Factor(f"{name}chosen groups", mixture.chosen_groups),
