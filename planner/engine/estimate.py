@@ -19,7 +19,7 @@ from planner.engine.phases.surroundings import (
     evaluation_surroundings,
     training_surroundings,
 )
-from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan
+from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
 from planner.engine.traced import SettledPhase
 from planner.errors import PlannerError
 from planner.model import counts, resolve_model
@@ -61,6 +61,7 @@ def estimate(scenario: Scenario, catalog: Catalog) -> Plan:
     return Plan(scenario.name, summarize(spec), phases)
 
 
+@lru_cache(maxsize=64)
 def _context(hardware: Hardware, catalog: Catalog) -> Context:
     gpus = tuple(catalog.hardware.resolve(entry, total_bytes=hardware.gpu_total_bytes) for entry in hardware.gpus)
     if not gpus:
@@ -84,9 +85,6 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
     settled, details = settled_step(phase, job.spec)
-    around = training_surroundings(
-        phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
-    )
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
@@ -97,8 +95,9 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         managed_terms=settled.managed_terms(),
         expandable_segments=phase.expandable_segments,
         layer_activation_bytes=settled.layer_activation_bytes,
-        host_terms=around.host_terms,
-        storage_terms=around.storage_terms,
+        surround=lambda: training_surroundings(
+            phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
+        ),
         warnings=(*settled.phase.lowered.approximations, *_not_counted(phase)),
         details=details,
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
@@ -125,10 +124,20 @@ def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
     return tuple(text for text, applies in found.items() if applies)
 
 
+def _other_software(phase: Design | Evaluation) -> tuple[str, ...]:
+    """Trials and evaluation are told of one implementation."""
+    profile = phase.activation_profile
+    if profile == "hf-transformers":
+        return ()
+    return (f"This phase is counted as Hugging Face transformers runs it, not as {profile}.",)
+
+
 def _design(job: Job, phase: Design) -> PhasePlan:
-    around = design_surroundings(phase, job.spec, job.hardware)
+    def around() -> Surroundings:
+        return design_surroundings(phase, job.spec, job.hardware)
+
     if phase.smoke_test == "construct":
-        return no_vram(job.context, "construct", Need({}, tuple, "inference", host_terms=around.host_terms))
+        return no_vram(job.context, "construct", Need({}, tuple, "inference", surround=around))
     if phase.smoke_test == "forward":
         settled = plan_forward(
             phase,
@@ -148,9 +157,8 @@ def _design(job: Job, phase: Design) -> PhasePlan:
         training=True,
         backward=phase.smoke_test == "forward_backward",
         layer_activation_bytes=settled.layer_activation_bytes,
-        host_terms=around.host_terms,
-        storage_terms=around.storage_terms,
-        warnings=settled.phase.lowered.approximations,
+        surround=around,
+        warnings=(*settled.phase.lowered.approximations, *_other_software(phase)),
     )
     return assemble(need, job.context)
 
@@ -171,22 +179,23 @@ def _evaluation(job: Job, phase: Evaluation) -> PhasePlan:
         logits=phase.logits,
         computes_loss=phase.computes_loss,
     ).settle()
-    around = evaluation_surroundings(phase, job.spec, job.hardware)
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
         case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
-        host_terms=around.host_terms,
-        storage_terms=around.storage_terms,
-        warnings=settled.phase.lowered.approximations,
+        surround=lambda: evaluation_surroundings(phase, job.spec, job.hardware),
+        warnings=(*settled.phase.lowered.approximations, *_other_software(phase)),
     )
     return assemble(need, job.context)
 
 
 def _preprocessing(job: Job, phase: Preprocessing) -> PhasePlan:
-    planned = plan_preprocessing(phase)
-    need = Need({}, tuple, job.name, host_terms=planned.host_terms, storage_terms=planned.storage_terms)
+    def around() -> Surroundings:
+        planned = plan_preprocessing(phase)
+        return Surroundings(planned.host_terms, planned.storage_terms)
+
+    need = Need({}, tuple, job.name, surround=around)
     return no_vram(job.context, "process", need)
 
 

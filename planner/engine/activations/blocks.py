@@ -8,6 +8,7 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.dora import decomposed
 from planner.engine.activations.float8 import float8_product
 from planner.engine.activations.functions import activate
+from planner.engine.activations.quantized import quantized_product
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
@@ -121,8 +122,10 @@ def make_linear(
 def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
     """`nn.Linear`, or peft's LoRA layer around it."""
     with t.module(layer.role):
-        multiply = _dequantized if layer.quantized else product
-        result = multiply(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
+        if layer.quantized:
+            result = quantized_product(t, layer.weight, x, layer.inputs, layer.outputs)
+        else:
+            result = product(t, layer.weight, layer.bias, x, layer.inputs, layer.outputs)
         if layer.adapter is None:
             return result
         dtype = result.dtype
@@ -164,34 +167,6 @@ def product(
     else:
         made = ops.addmm(t, bias, flat, transposed, (*tokens, *outputs), label)
     return ops.view(t, made)
-
-
-def _dequantized(
-    t: Tape, weight: Tensor, bias: Tensor | None, x: Tensor, inputs: Dims, outputs: Dims, label: str = "output"
-) -> Tensor:
-    """`bitsandbytes.autograd._functions.MatMul4Bit`: the whole weight in 16 bits while one product runs.
-
-    The input is not kept, since the frozen weight needs no gradient; backward makes the weight whole again.
-    """
-    tokens = x.dims[: len(x.dims) - len(inputs)]
-    dtype = t.autocast or x.dtype
-    x = ops.to(t, x, dtype, "input cast by autocast")
-    whole = t.new(weight.dims, dtype, "dequantized weight")
-    t.tick("dequantized weight")
-    out = t.new((*tokens, *outputs), dtype, label)
-    t.tick(label)
-    del whole
-
-    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
-        whole = t.new(weight.dims, dtype, "dequantized weight")
-        t.tick("dequantized weight")
-        gradient = t.new((*tokens, *inputs), dtype, "gradient of input")
-        t.tick("gradient of input")
-        del whole
-        return [gradient]
-
-    record(t, "4-bit product", [x], [out], backward)
-    return out
 
 
 def cast_weight(t: Tape, weight: Tensor) -> Tensor:
@@ -272,9 +247,7 @@ def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor
     with t.module("mlp", f"{LLAMA}: LlamaMLP.forward"):
         linears = weights.linears
         if not shape.gated:
-            return linear(
-                t, linears["down_proj"], activate(t, linear(t, linears["up_proj"], x), shape.activation)
-            )
+            return linear(t, linears["down_proj"], activate(t, linear(t, linears["up_proj"], x), shape.activation))
         return linear(
             t,
             linears["down_proj"],

@@ -135,6 +135,8 @@ def chunked_loss(t: Tape, head: Linear, hidden_states: Tensor, *, upcast: bool =
     held until backward is done (`CEWithChunkedOutputLoss`, LitGPT).
     """
     with t.module("loss", CHUNKED):
+        # Compiled, each chunk keeps its 16-bit logits instead of an fp32 log-softmax, and makes no fp32 copy.
+        upcast = upcast and not t.techniques.compiled_loss
         if t.techniques.keeps_logits:
             return over_chunks(t, linear(t, head, hidden_states), upcast=upcast)
         weight, dtype = head.weight, t.autocast or hidden_states.dtype

@@ -18,7 +18,7 @@ Dim = str | int
 """A named dimension such as `hidden`, or a plain number."""
 Dims = tuple[Dim, ...]
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "bool": 1, "int64": 8, "int32": 4}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "bool": 1, "int64": 8, "int32": 4}
 
 
 @dataclass(slots=True)

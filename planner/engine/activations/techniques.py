@@ -30,6 +30,8 @@ class Techniques:
     """Kinds of layer that keep everything where the others are checkpointed."""
     trained_kinds: frozenset[str] = frozenset()
     """Kinds of layer that are trained where everything else is frozen."""
+    int8_base: bool = False
+    """A quantized base is held in 8 bits (LLM.int8), not in 4."""
     kernel_norms: bool = False
     """RMS norms are one kernel that keeps its input and a number per row (torchtitan, torchtune)."""
     virtual_tokens: VirtualTokens = "none"

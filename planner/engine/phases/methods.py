@@ -31,6 +31,7 @@ def techniques(phase: TrainingStep) -> Techniques:
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
         keeps_logits=phase.loss_keeps_logits,
+        int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",
         kernel_norms=phase.activation_profile in ("torchtitan", "torchtune"),
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )

@@ -163,3 +163,20 @@ def test_paged_states_count_for_the_process_but_never_run_out() -> None:
     managed = [item for item in paged.terms if "managed memory" in item.name]
     assert sum(item.bytes for item in managed) == states
     assert paged.peak.low_bytes < paged.peak.process_bytes - 0.9 * states
+
+
+def test_an_8_bit_base_keeps_the_inputs_that_a_4_bit_one_lets_go() -> None:
+    # bitsandbytes, MatMul8bitLt: ctx.tensors = (CAt, subA, A).
+    step = {"method": "qlora", "lora": {"target_modules": ["q_proj"], "adapter_dtype": "bf16"}}
+    four, eight = (
+        plan("fine_tuning", base_quantization=name, **step).layer_activation_bytes for name in ("nf4", "int8")
+    )
+    # The feed-forward's norm output and the gated product; attention's output and q_proj's input are kept anyway.
+    assert eight - four == LAYERS * TOKENS * 2 * (HIDDEN + FFN)
+
+
+def test_a_compiled_loss_in_chunks_keeps_16_bit_logits() -> None:
+    def kept(**loss: Any) -> int:
+        return plan(loss_implementation="chunked", **loss).moments["end_of_forward"].allocated_bytes
+
+    assert kept() - kept(compile_loss=True) == pytest.approx(2 * TOKENS * VOCAB, rel=0.4)
