@@ -8,7 +8,7 @@ from planner.hardware import HardwareCatalog, load_hardware
 from planner.model.presets import Preset, load_presets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Catalog:
     """Facts from `resources/`, read once and never changed."""
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.engine.band import band
-from planner.engine.host import by_name
 from planner.engine.overhead import allocator_term, process_overhead, workspace_term
-from planner.engine.plan import Moment, Peak, PhasePlan, Verdict
+from planner.engine.plan import Moment, Peak, PhasePlan, Surroundings, Verdict
 from planner.engine.term import COMPONENTS, Component, Term
 from planner.engine.verdict import judge
 from planner.hardware import ChosenGpu, HardwareCatalog
@@ -38,8 +37,7 @@ class Need:
     """CUDA managed memory (paged optimizers), which torch's allocator does not know."""
     expandable_segments: bool = False
     layer_activation_bytes: Callable[[], int] = lambda: 0
-    host_terms: tuple[Term, ...] = ()
-    storage_terms: tuple[Term, ...] = ()
+    surround: Callable[[], Surroundings] = Surroundings
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     find_gpus: Callable[[ChosenGpu], int | None] = lambda _gpu: None
@@ -70,9 +68,7 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         tell=lambda: (*need.terms(), *overhead),
         verdicts={gpu.id: _verdict(peak, gpu, context, need) for gpu in context.gpus},
         count_layer_activations=need.layer_activation_bytes,
-        host_ram=by_name(need.host_terms),
-        storage=by_name(need.storage_terms),
-        host_terms=(*need.host_terms, *need.storage_terms),
+        surround=need.surround,
         warnings=need.warnings,
         describe=lambda: need.details,
     )
@@ -102,8 +98,6 @@ def no_vram(context: Context, moment: str, need: Need) -> PhasePlan:
             gpu.id: Verdict("fits", gpu.capacities.usable_bytes, gpu.capacities.usable_bytes, lambda: 0)
             for gpu in context.gpus
         },
-        host_ram=by_name(need.host_terms),
-        storage=by_name(need.storage_terms),
-        host_terms=(*need.host_terms, *need.storage_terms),
+        surround=need.surround,
         warnings=need.warnings,
     )

@@ -60,14 +60,6 @@ def _most(size: Number) -> int:
     return int(size) if isinstance(size, int | float) else int(size.max())
 
 
-def by_name(terms: Iterable[Term]) -> dict[str, int]:
-    """Bytes of single-valued terms by their names, as a plan tells them."""
-    found: dict[str, int] = {}
-    for item in terms:
-        found[item.name] = found.get(item.name, 0) + int(item.bytes)
-    return {name: size for name, size in found.items() if size}
-
-
 def runtime_terms(share: NodeShare) -> tuple[Term, ...]:
     """One process per GPU of the node, with the framework's libraries."""
     runtime = amounts()["runtime"]

@@ -1,7 +1,7 @@
 """The answer: what each phase needs, where its peak lies, and what that means on each GPU."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -54,6 +54,22 @@ class Verdict:
         return self.find_gpus()
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Terms of host RAM, per node, and of disk, for the whole job: of the component `overhead`."""
+
+    host_terms: tuple[Term, ...] = ()
+    storage_terms: tuple[Term, ...] = ()
+
+
+def by_name(terms: Iterable[Term]) -> dict[str, int]:
+    """Bytes of single-valued terms by their names, as a plan tells them."""
+    found: dict[str, int] = {}
+    for item in terms:
+        found[item.name] = found.get(item.name, 0) + int(item.bytes)
+    return {name: size for name, size in found.items() if size}
+
+
 @dataclass(frozen=True)
 class PhasePlan:
     """One phase of the life of a model. All VRAM figures are bytes per GPU, of the fullest rank."""
@@ -66,10 +82,8 @@ class PhasePlan:
     """Makes `terms`; they are many, and most views never ask."""
     verdicts: Mapping[str, Verdict]
     count_layer_activations: Callable[[], int] = lambda: 0
-    host_ram: Mapping[str, int] = field(default_factory=dict)
-    storage: Mapping[str, int] = field(default_factory=dict)
-    host_terms: tuple[Term, ...] = ()
-    """Terms behind `host_ram` and `storage`: of the component `overhead`, alive in `host_ram` or in `storage`."""
+    surround: Callable[[], Surroundings] = Surroundings
+    """Counts host RAM and storage."""
     warnings: tuple[str, ...] = ()
     describe: Callable[[], Mapping[str, Any]] = dict
     """Finds `details`, which take longer than the rest of the phase."""
@@ -88,6 +102,25 @@ class PhasePlan:
     def layer_activation_bytes(self) -> int:
         """What the repeated layers alone keep for backward."""
         return self.count_layer_activations()
+
+    @cached_property
+    def _around(self) -> Surroundings:
+        return self.surround()
+
+    @property
+    def host_terms(self) -> tuple[Term, ...]:
+        """Terms behind `host_ram` and `storage`."""
+        return (*self._around.host_terms, *self._around.storage_terms)
+
+    @cached_property
+    def host_ram(self) -> Mapping[str, int]:
+        """Bytes of host RAM per node, by what holds them."""
+        return by_name(self._around.host_terms)
+
+    @cached_property
+    def storage(self) -> Mapping[str, int]:
+        """Bytes on disk for the whole job, by what they are."""
+        return by_name(self._around.storage_terms)
 
     @property
     def host_ram_bytes(self) -> int:

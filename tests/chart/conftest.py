@@ -6,8 +6,8 @@ import pytest
 
 from planner.chart.build import lifecycle_chart
 from planner.chart.spec import ChartSpec
-from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Verdict
-from planner.engine.term import Component
+from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Surroundings, Verdict
+from planner.engine.term import Component, term
 from planner.hardware import Capacities, ChosenGpu
 from planner.units import GIB
 
@@ -38,8 +38,14 @@ def make_phase(
         capacity = round(gib * GIB)
         kind = "fits" if high <= capacity else "tight" if low <= capacity else "oom"
         verdicts[gpu] = Verdict(kind, capacity, capacity - total, lambda: 1)
+    batches = term("overhead", "batches", ("host_ram",), "a test", bytes=host_ram)
     return PhasePlan(
-        Peak("backward", total, total, total, low, high), sizes, {}, tuple, verdicts, host_ram={"batches": host_ram}
+        Peak("backward", total, total, total, low, high),
+        sizes,
+        {},
+        tuple,
+        verdicts,
+        surround=lambda: Surroundings((batches,)),
     )
 
 

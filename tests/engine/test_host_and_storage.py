@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from planner.engine.host import NodeShare, by_name, fuller, loader_terms, loading_terms, offload_terms
+from planner.engine.host import NodeShare, fuller, loader_terms, loading_terms, offload_terms
 from planner.engine.optimizer import ParameterTensor
 from planner.engine.phases.preprocessing import plan_preprocessing
 from planner.engine.phases.surroundings import (
@@ -14,6 +14,7 @@ from planner.engine.phases.surroundings import (
     trained_tensors,
     training_surroundings,
 )
+from planner.engine.plan import by_name
 from planner.engine.storage import checkpoint_terms, data_terms, required_capacity
 from planner.model.counts import lora_parameters
 from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Stack

@@ -2,7 +2,6 @@
 
 from planner.engine.assemble import Context
 from planner.engine.band import Band, band, case_class
-from planner.engine.host import by_name
 from planner.engine.phases.inference import generation_working_set
 from planner.engine.phases.serving import PolicyNeed, plan_serving
 from planner.engine.phases.serving_layout import serving_gpus_needed
@@ -41,16 +40,13 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     spread = planned.needs.get(context.judge.id)
     if spread is not None:
         low, high = low + spread.low_bytes - spread.need_bytes, high + spread.high_bytes - spread.need_bytes
-    around = serving_surroundings(phase, spec, hardware, planned.host_terms)
     return PhasePlan(
         peak=Peak(top.name, top.allocated_bytes, top.allocated_bytes, process, low, high),
         components={**top.components, "overhead": overhead},
         moments=moments,
         tell=lambda: terms,
         verdicts={gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus},
-        host_ram=by_name(around.host_terms),
-        storage=by_name(around.storage_terms),
-        host_terms=(*around.host_terms, *around.storage_terms),
+        surround=lambda: serving_surroundings(phase, spec, hardware, planned.host_terms),
         warnings=planned.warnings,
         describe=planned.describe,
     )

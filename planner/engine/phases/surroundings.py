@@ -1,12 +1,12 @@
 """Host RAM and disk around each phase that runs a model, from the rules in `host` and `storage`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.engine import host, storage
 from planner.engine.optimizer import ParameterTensor, parameter_tensors
 from planner.engine.phases.methods import method_tensors, trained_layers, virtual_tokens
+from planner.engine.plan import Surroundings
 from planner.engine.quantization import weight_terms
 from planner.engine.term import Factor, Term
 from planner.model.counts import parameters
@@ -21,14 +21,6 @@ WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "amp-fp16": 4, "amp-bf16": 4}
 """Bytes per weight as a training step keeps it; every other precision keeps two."""
 ADAPTER_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Widths that adapters and published checkpoints come in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Terms of host RAM, per node, and of disk, for the whole job."""
-
-    host_terms: tuple[Term, ...]
-    storage_terms: tuple[Term, ...]
 
 
 def design_surroundings(phase: Design, spec: ModelSpec, hardware: Hardware) -> Surroundings:
