@@ -10,7 +10,7 @@ from planner.engine.activations.loss import causal_loss, head_logits, loss_forwa
 from planner.engine.activations.norms import NormWeights
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
-from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.model.spec import ModelSpec
 
 
@@ -108,6 +108,13 @@ def make_layers(
     ]
 
 
+def make_fused(t: Tape, recipe: Recipe, role: str, name: str, inputs: Dims, outputs: Dims, has_bias: bool) -> Linear:
+    """Several projections in one matrix: adapters ask for it by the role of the first, the class by its own name."""
+    made = make_linear(t, recipe, role, inputs, outputs, has_bias)
+    made.role = name
+    return made
+
+
 def make_table(t: Tape, recipe: Recipe, rows: str, size: str = "hidden") -> Tensor:
     """An embedding table."""
     return t.parameter((rows, size), recipe.weight_dtype, trainable=recipe.lora is None)
@@ -139,6 +146,18 @@ def make_cache(t: Tape, recipe: Recipe, shape: LayerShape, slot: str) -> Cache |
 def key_length(recipe: Recipe) -> str:
     """The tokens that a new one looks back at, itself included."""
     return "context and new token" if recipe.cache_filled else "sequence"
+
+
+def embed(t: Tape, model: CausalModel, ids: Tensor, *, scaled: bool = False) -> Tensor:
+    """Rows of the token table, which a class may multiply by a constant."""
+    recipe = model.recipe
+    embedded = ops.embedding(t, model.embedding, ("batch", "sequence", model.embedding.dims[-1]), ids)
+    if scaled:
+        embedded = ops.elementwise(t, embedded, "scaled embedding")
+    if recipe.needs_input_gradient(embedded.requires_grad):
+        # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
+        embedded = t.leaf(embedded)
+    return embedded
 
 
 def position_ids(t: Tape) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Literal
 from planner.engine.activations import ops
 from planner.engine.activations.attention import attend
 from planner.engine.activations.blocks import Linear, layer_dims, linear, make_linear, rotate
-from planner.engine.activations.causal import CausalLayer, LayerParts
+from planner.engine.activations.causal import CausalLayer, LayerParts, make_fused
 from planner.engine.activations.eager import eager_attention, heads_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
@@ -72,8 +72,8 @@ class Form:
         hidden = ("hidden",)
         o_proj = make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias)
         if self.fused_qkv:
-            qkv = make_linear(t, recipe, "q_proj", hidden, (layer_dims(shape, "all heads"), head_dim), shape.qkv_bias)
-            qkv.role = "qkv_proj"
+            dims = (layer_dims(shape, "all heads"), head_dim)
+            qkv = make_fused(t, recipe, "q_proj", "qkv_proj", hidden, dims, shape.qkv_bias)
             return {"qkv_proj": qkv, "o_proj": o_proj}
         made = {
             f"{name}_proj": make_linear(t, recipe, f"{name}_proj", hidden, (each, head_dim), shape.qkv_bias)
@@ -85,8 +85,7 @@ class Form:
         hidden, ffn = ("hidden",), (layer_dims(shape, "ffn"),)
         made: dict[str, Linear] = {}
         if self.fused_mlp:
-            made["up_proj"] = make_linear(t, recipe, "up_proj", hidden, (2, *ffn), shape.mlp_bias)
-            made["up_proj"].role = "gate_up_proj"
+            made["up_proj"] = make_fused(t, recipe, "up_proj", "gate_up_proj", hidden, (2, *ffn), shape.mlp_bias)
         else:
             if shape.gated:
                 made["gate_proj"] = make_linear(t, recipe, "gate_proj", hidden, ffn, shape.mlp_bias)

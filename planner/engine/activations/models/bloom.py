@@ -14,8 +14,10 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
     key_length,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -57,7 +59,7 @@ class BloomBody:
         """`BloomModel.forward`."""
         recipe, shape = model.recipe, self.layers[0]
         with t.module("model", f"{BLOOM}: BloomModel.forward"):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            inputs_embeds = embed(t, model, ids)
             norm = model.norms["word_embeddings_layernorm"]
             hidden_states = normalise(t, norm, inputs_embeds, "word_embeddings_layernorm")
             alibi = _alibi(t, recipe, shape, hidden_states.dtype)
@@ -76,7 +78,9 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
     hidden = ("hidden",)
     linears = {
-        "query_key_value": make_linear(t, recipe, "query_key_value", hidden, (heads, 3, head_dim), shape.qkv_bias),
+        "query_key_value": make_fused(
+            t, recipe, "q_proj", "query_key_value", hidden, (heads, 3, head_dim), shape.qkv_bias
+        ),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),

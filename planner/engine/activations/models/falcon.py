@@ -14,7 +14,9 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -62,18 +64,21 @@ class FalconBody:
         heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
         hidden, qkv = ("hidden",), (layer_dims(shape, "all heads"), head_dim)
         linears = {
-            "query_key_value": make_linear(t, recipe, "query_key_value", hidden, qkv, shape.qkv_bias),
+            "query_key_value": make_fused(t, recipe, "q_proj", "query_key_value", hidden, qkv, shape.qkv_bias),
             "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
             "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
             "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),
         }
+        for each in linears.values():
+            # Loaders of 4-bit weights convert plain linear layers only.
+            each.quantized = False
         return LayerParts(linears, {str(place): make_norm(t, recipe, LAYER_NORM) for place in range(self.norms)})
 
     def hidden_states(self, t: Tape, model: CausalModel, ids: Tensor) -> Tensor:
         """`FalconModel.forward`."""
         recipe, shape = model.recipe, self.layers[0]
         with t.module("model", f"{FALCON}: FalconModel.forward"):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            inputs_embeds = embed(t, model, ids)
             positions = position_ids(t)
             mask = causal_mask(t, recipe, shape, inputs_embeds.dtype)
             hidden_states = inputs_embeds

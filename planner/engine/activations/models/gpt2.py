@@ -14,7 +14,9 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -61,7 +63,7 @@ class Gpt2Body:
         """`GPT2Model.forward`."""
         recipe = model.recipe
         with t.module("model", f"{GPT2}: GPT2Model.forward"):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            inputs_embeds = embed(t, model, ids)
             positions = position_ids(t)
             position_embeds = ops.embedding(t, model.tables["wpe"], (1, "sequence", "hidden"), positions)
             hidden_states = ops.add(t, inputs_embeds, position_embeds, "sum of embeddings")
@@ -80,7 +82,9 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
     hidden = ("hidden",)
     linears = {
-        "c_attn": make_linear(t, recipe, "c_attn", hidden, (layer_dims(shape, "all heads"), head_dim), shape.qkv_bias),
+        "c_attn": make_fused(
+            t, recipe, "q_proj", "c_attn", hidden, (layer_dims(shape, "all heads"), head_dim), shape.qkv_bias
+        ),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),

@@ -13,7 +13,9 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -59,7 +61,7 @@ class NeoxBody:
         """`GPTNeoXModel.forward`."""
         recipe, shape = model.recipe, self.layers[0]
         with t.module("model", f"{NEOX}: GPTNeoXModel.forward"):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            inputs_embeds = embed(t, model, ids)
             positions = position_ids(t)
             mask = causal_mask(t, recipe, shape, inputs_embeds.dtype)
             hidden_states = ops.dropout(t, inputs_embeds) if self.embedding_dropout else inputs_embeds
@@ -93,7 +95,9 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
     hidden = ("hidden",)
     linears = {
-        "query_key_value": make_linear(t, recipe, "query_key_value", hidden, (heads, 3, head_dim), shape.qkv_bias),
+        "query_key_value": make_fused(
+            t, recipe, "q_proj", "query_key_value", hidden, (heads, 3, head_dim), shape.qkv_bias
+        ),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),

@@ -14,7 +14,9 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -58,7 +60,7 @@ class MptBody:
         """`MptModel.forward`."""
         recipe, shape = model.recipe, self.layers[0]
         with t.module("model", f"{MPT}: MptModel.forward"):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+            inputs_embeds = embed(t, model, ids)
             hidden_states = inputs_embeds
             alibi = t.new((layer_dims(shape, "heads"), "all positions"), "fp32", "alibi of all positions")
             t.tick("alibi of all positions")
@@ -77,12 +79,11 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     heads, head_dim, ffn = (layer_dims(shape, name) for name in ("heads", "head dim", "ffn"))
     hidden = ("hidden",)
     linears = {
-        "Wqkv": make_linear(t, recipe, "q_proj", hidden, (3, heads, head_dim), shape.qkv_bias),
+        "Wqkv": make_fused(t, recipe, "q_proj", "Wqkv", hidden, (3, heads, head_dim), shape.qkv_bias),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, shape.output_bias),
         "up_proj": make_linear(t, recipe, "up_proj", hidden, (ffn,), shape.mlp_bias),
         "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, shape.mlp_bias),
     }
-    linears["Wqkv"].role = "Wqkv"
     return LayerParts(linears, {name: make_norm(t, recipe, NORM) for name in ("norm_1", "norm_2")})
 
 

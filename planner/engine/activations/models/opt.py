@@ -13,8 +13,10 @@ from planner.engine.activations.causal import (
     CausalModel,
     LayerParts,
     causal_mask,
+    embed,
     is_tied,
     key_length,
+    make_fused,
     make_head,
     make_layers,
     make_table,
@@ -58,8 +60,9 @@ class OptBody:
             {"embed_positions": make_table(t, recipe, "position rows")},
         )
         if self.projects:
-            model.linears["project_in"] = make_linear(t, recipe, "project_in", (width,), ("hidden",), False)
-            model.linears["project_out"] = make_linear(t, recipe, "project_out", ("hidden",), (width,), False)
+            # Adapters on all linear layers stand here too.
+            for name, inputs, outputs in (("project_in", width, "hidden"), ("project_out", "hidden", width)):
+                model.linears[name] = make_fused(t, recipe, "up_proj", name, (inputs,), (outputs,), False)
         return model
 
     def _make_layer(self, t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
@@ -75,8 +78,7 @@ class OptBody:
         """`OPTDecoder.forward`."""
         recipe = model.recipe
         with t.module("model", f"{OPT}: OPTDecoder.forward"):
-            width = model.embedding.dims[-1]
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", width), ids)
+            inputs_embeds = embed(t, model, ids)
             ones, positions = _positions(t, recipe)
             mask = causal_mask(t, recipe, self.layers[0], inputs_embeds.dtype)
             shifted = t.new(positions.dims, "int64", "positions with their offset")

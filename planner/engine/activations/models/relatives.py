@@ -11,6 +11,7 @@ from planner.engine.activations.causal import (
     CausalLayer,
     CausalModel,
     causal_mask,
+    embed,
     is_tied,
     make_head,
     make_layers,
@@ -62,12 +63,7 @@ class RelativeBody:
         """The base model's forward pass."""
         recipe = model.recipe
         with t.module("model", MODELS):
-            inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
-            if self.scaled_embedding:
-                inputs_embeds = ops.elementwise(t, inputs_embeds, "scaled embedding")
-            if recipe.needs_input_gradient(inputs_embeds.requires_grad):
-                # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
-                inputs_embeds = t.leaf(inputs_embeds)
+            inputs_embeds = embed(t, model, ids, scaled=self.scaled_embedding)
             positions = position_ids(t)
             masks = [causal_mask(t, recipe, shape, inputs_embeds.dtype) for shape in self.layers]
             hidden_states = ops.dropout(t, inputs_embeds) if self.embedding_dropout else inputs_embeds
