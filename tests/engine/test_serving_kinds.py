@@ -44,6 +44,21 @@ def test_a_smaller_image_needs_a_quarter_of_the_decoding():
     assert decoding(1024) == 4 * decoding(512)
 
 
+def test_a_pipeline_keeps_no_cache_though_its_text_encoder_looks_back_only():
+    answer = serving("runwayml/stable-diffusion-v1-5", "l4", engine="transformers", weights="fp16")
+    assert answer["kv"]["bytes_needed"] == {"l4": 0}
+    assert answer["engine_budget"]["l4"]["kv_cache_bytes"] == 0
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_model_of_states_alone_holds_requests_of_any_length(engine):
+    fields = {"engine": engine, "engine_version": "0.19"}
+    short, long = (serving("AntonV/mamba2-780m-hf", "l4", context_length=n, **fields) for n in (1024, 4096))
+    assert isinstance(short["kv"]["tokens_available"]["l4"], int)
+    assert short["kv"]["max_concurrency"]["l4"] == pytest.approx(long["kv"]["max_concurrency"]["l4"], rel=0.02)
+    assert short["kv"]["bytes_needed"] == long["kv"]["bytes_needed"]
+
+
 def test_whisper_keeps_the_cache_of_thirty_seconds_beside_that_of_its_text():
     # 32 layers, 20 heads of 64, keys and values of 1500 frames
     answer = serving("openai/whisper-large-v3", "l4", engine_version="0.19", weights="fp16", context_length=448)

@@ -14,7 +14,7 @@ from typing import Any
 
 from planner.engine.kv_cache import every_token
 from planner.engine.rounding import larger, smaller
-from planner.engine.servers.division import Holdings, ServerPlan, rate, single
+from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate, single
 from planner.engine.servers.torch_engine import (
     engine_cache,
     engine_weights,
@@ -52,7 +52,7 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     if load.cache_tokens is not None:
         pool_bytes = load.cache_tokens * rate(load)
     refused = pool_bytes is not None and single(pool_bytes) and pool_bytes <= 0
-    available = None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1)
+    available = _tokens(load, held, room, pool_bytes)
     budget = held.budget(total, budget_bytes, pool_bytes)
     return ServerPlan(
         held,
@@ -63,6 +63,13 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
         refused=refused,
         refusal=_refusal(load, refused, available) if single(available) and single(load.context_tokens) else None,
     )
+
+
+def _tokens(load: ServingWorkload, held: Holdings, room: Any, pool_bytes: Any) -> Any:
+    """Tokens of the cache; where only states are kept, requests that fit times their length."""
+    if rate(load) or not held.state_bytes:
+        return None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1)
+    return pool_tokens(room, held, load, 1)
 
 
 def _refusal(load: ServingWorkload, refused: bool, available: Any) -> str | None:
@@ -106,8 +113,8 @@ def _state_pool(load: ServingWorkload, held: Holdings, room: Any) -> Any:
     per_sequence = held.state_bytes // load.sequences
     if load.state_slots is not None:
         return (load.state_slots + 1) * per_sequence
-    ratio = _rules()["states_to_cache"]
-    share = 0 if room is None else room * ratio / (1 + ratio)
+    tenths = round(10 * _rules()["states_to_cache"])
+    share: Any = 0 if room is None else room * tenths // (10 + tenths)
     drafted = per_sequence * load.speculative_tokens * (load.batched_sequences or 0)
     return smaller(larger(share // per_sequence * per_sequence, 0), larger(room or 0, 0)) + drafted
 

@@ -84,6 +84,10 @@ def _workspace(chosen: ChosenGpu, overheads: Overheads) -> Term:
 
 
 def _cache(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """Keys and values seen so far; the text encoders of a diffusion pipeline keep none."""
+    if load.spec.task == "diffusion":
+        return ()
+
     def held(window: int, seen: Number) -> Number:
         cells: Number = smaller(window - 1, seen)
         return cells
