@@ -98,7 +98,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         surround=lambda: training_surroundings(
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
         ),
-        warnings=(*settled.phase.lowered.approximations, *_not_counted(phase)),
+        warnings=(*settled.phase.lowered.approximations, *_not_counted(phase, settled)),
         details=details,
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
@@ -113,10 +113,13 @@ def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:
     return plan_step(stays, spec).settle().layer_activation_bytes()
 
 
-def _not_counted(phase: TrainingStep) -> tuple[str, ...]:
-    """What was asked for and is not told apart by the engine yet."""
+def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
+    """What was asked for and is not told apart by the engine, or not for this architecture."""
     profile = phase.activation_profile
+    told = {word for tensor in settled.phase.trace.tensors for word in ("tiles", "float8") if word in tensor.name}
     found = {
+        "The feed-forward of this architecture is counted whole, not in tiles.": phase.tiled_mlp and "tiles" not in told,
+        "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and "float8" not in told,
         "torch.compile is not counted: it usually needs less.": phase.compile,
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"
         and profile not in OTHER_SOFTWARE,
