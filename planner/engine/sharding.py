@@ -8,23 +8,17 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from planner.engine.deepspeed import zero_terms
+from planner.engine.moments import ALL
 from planner.engine.optimizer import ParameterTensor
 from planner.engine.term import Factor, Term
-from planner.model.counts import shard_elements
-from planner.model.spec import ModelSpec
-from planner.model.weights import weights
 from planner.scenario.parallelism import Parallelism
 
-DEEPSPEED = "DeepSpeed config: reduce_bucket_size and allgather_bucket_size, 5e8 elements each"
-FSDP = "torch 2.13 FSDP: one unit per layer gathered, the next one prefetched, the root unit kept through backward"
 DDP = "torch 2.13 DistributedDataParallel: buckets for all gradients, made once and kept"
 WHOLE_TENSORS = "zero-redundancy-optimizer"
 """PyTorch's ZeRO-1, which runs under DDP and divides the list of tensors, not the tensors."""
+FSDP_BACKENDS = ("fsdp1", "fsdp2")
 MEGATRON = "megatron-distributed-optimizer"
-BUCKET_ELEMENTS = 500_000_000
-GATHERED_UNITS = 2
-ALL = ("start_of_step", "forward", "end_of_forward", "backward", "optimizer_step")
-IN_MODEL = ("forward", "end_of_forward", "backward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +31,7 @@ class Shards:
 
     @classmethod
     def of(cls, parallelism: Parallelism) -> "Shards":
-        ranks = parallelism.data * (parallelism.context if parallelism.shard_over_context else 1)
-        stage = parallelism.zero_stage
+        ranks, stage = parallelism.shard_ranks, stage_of(parallelism)
         return cls(ranks if stage >= 3 else 1, ranks if stage >= 2 else 1, ranks if stage >= 1 else 1)
 
 
@@ -59,9 +52,23 @@ def fullest_share(tensors: Sequence[ParameterTensor], ranks: int) -> tuple[Param
     return tuple(max(owned, key=lambda share: sum(tensor.elements for tensor in share)))
 
 
+def stage_of(parallelism: Parallelism) -> int:
+    """What is divided between steps: FSDP's stage 2 (SHARD_GRAD_OP) only keeps weights gathered until backward."""
+    return 3 if parallelism.zero_stage == 2 and parallelism.backend in FSDP_BACKENDS else parallelism.zero_stage
+
+
 def gathers_are_recorded(parallelism: Parallelism) -> bool:
     """Whether the recording of a step itself gathers weights and scatters gradients, unit by unit."""
-    return parallelism.zero_stage == 3 and parallelism.data > 1 and parallelism.backend in ("fsdp1", "fsdp2")
+    return stage_of(parallelism) == 3 and parallelism.shard_ranks > 1 and parallelism.backend in FSDP_BACKENDS
+
+
+def states_in_16_bits(parallelism: Parallelism) -> bool:
+    """Whether gradients of 16-bit weights stay in 16 bits until the update.
+
+    DeepSpeed's `gradient_accumulation_dtype` is that of the weights, except where its `BF16_Optimizer` runs, which
+    is without ZeRO or where asked for (`runtime/engine.py: get_data_types`).
+    """
+    return parallelism.backend == "deepspeed" and parallelism.zero_stage > 0
 
 
 def divided(terms: Iterable[Term], ranks: int) -> tuple[Term, ...]:
@@ -77,58 +84,19 @@ def _divided(item: Term, ranks: int) -> Term:
 
 
 def sharding_buffers(
-    spec: ModelSpec,
-    parallelism: Parallelism,
-    trained_elements: int,
-    compute_bytes: int,
-    gradient_bytes: int,
-    profile: str = "hf-transformers",
+    parallelism: Parallelism, parameters: int, trained: int, compute_bytes: int, gradient_bytes: int, profile: str
 ) -> tuple[Term, ...]:
-    """Buffers of the scheme in use, beside the states themselves.
+    """Buffers of the scheme in use, beside the states themselves. All counts are elements.
 
     Megatron Core has none: gradients and weights are views of flat buffers, which are reduced and gathered in place
     (`megatron/core/distributed/param_and_grad_buffer.py`).
     """
-    in_place = parallelism.backend == MEGATRON or profile == "megatron-core"
-    if parallelism.data == 1 or gathers_are_recorded(parallelism) or in_place:
+    ranks, in_place = parallelism.shard_ranks, parallelism.backend == MEGATRON or profile == "megatron-core"
+    if ranks == 1 or gathers_are_recorded(parallelism) or in_place:
         return ()
     if parallelism.zero_stage == 0 or parallelism.backend == WHOLE_TENSORS:
         if parallelism.gradient_as_bucket_view:
             return ()
-        buckets = (Factor("trained parameters", trained_elements), Factor("bytes", gradient_bytes))
+        buckets = (Factor("trained parameters", trained), Factor("bytes", gradient_bytes))
         return (Term("gradients", "communication buckets", buckets, ALL, DDP),)
-    if parallelism.zero_stage == 3:
-        return _gathered(spec, parallelism, compute_bytes)
-    bucket = min(BUCKET_ELEMENTS, trained_elements)
-    how = f"the smaller of {BUCKET_ELEMENTS} and the trained parameters"
-    return (
-        Term("temporaries", "reduce bucket", (Factor("elements", bucket, how), Factor("bytes", gradient_bytes)),
-             ("backward",), DEEPSPEED),
-        Term("temporaries", "gather bucket", (Factor("elements", bucket, how), Factor("bytes", compute_bytes)),
-             ("optimizer_step",), DEEPSPEED),
-    )  # fmt: skip
-
-
-def _gathered(spec: ModelSpec, parallelism: Parallelism, compute_bytes: int) -> tuple[Term, ...]:
-    """Whole layers and the whole root unit, in the dtype that computes."""
-    layer = max(_elements_by_layer(spec, parallelism.tensor), default=0)
-    root = sum(
-        shard_elements(weight, parallelism.tensor) * copies for weight, copies in weights(spec) if weight.group is None
-    )
-    return (
-        Term("weights", "gathered layers",
-             (Factor("units", GATHERED_UNITS), Factor("parameters of a layer", layer), Factor("bytes", compute_bytes)),
-             IN_MODEL, FSDP),
-        Term("weights", "gathered embeddings and head",
-             (Factor("parameters outside the layers", root), Factor("bytes", compute_bytes)), IN_MODEL, FSDP),
-    )  # fmt: skip
-
-
-def _elements_by_layer(spec: ModelSpec, tensor_parallel: int) -> list[int]:
-    found: dict[tuple[str, int], int] = {}
-    for weight, copies in weights(spec):
-        if weight.group is not None:
-            count = next(stack for stack in spec.stacks if stack.name == weight.stack).groups[weight.group].count
-            key = (weight.stack, weight.group)
-            found[key] = found.get(key, 0) + shard_elements(weight, tensor_parallel) * copies // max(count, 1)
-    return list(found.values())
+    return zero_terms(parallelism.zero_stage, ranks, parameters, trained, compute_bytes)

@@ -5,6 +5,7 @@ from typing import ClassVar
 from planner.scenario.choices import ContextParallelMode, HalfDtype, OffloadTarget, ReportedStage, ShardingBackend
 from planner.scenario.declaration import Declared, declare
 
+OVER_CONTEXT = ("fsdp2", "deepspeed", "megatron-distributed-optimizer")
 MAX_DEGREE = 100_000
 """More GPUs than any cluster that trains one model."""
 
@@ -150,8 +151,12 @@ class Parallelism(ServingParallelism):
 
     @property
     def shard_ranks(self) -> int:
-        """Ranks over which ZeRO divides states."""
-        return self.data * (self.context if self.shard_over_context else 1)
+        """Ranks over which ZeRO divides states.
+
+        Some software always divides over context-parallel ranks too: torchtitan (`dp_shard_cp`), DeepSpeed with
+        Ulysses (`seq_data_parallel_group`), Megatron Core (`data_parallel_group` with context parallel).
+        """
+        return self.data * (self.context if self.shard_over_context or self.backend in OVER_CONTEXT else 1)
 
     @property
     def backend(self) -> str:

@@ -218,19 +218,28 @@ def unit_shapes(recipe: Recipe) -> Mapping[str, tuple[Dims, ...]]:
     return shapes
 
 
-def unit_symbols(recipe: Recipe, symbols: Mapping[str, Factor], ranks: int) -> tuple[Factor, ...]:
-    """How many parameters a unit of each kind has, and how many of them a rank holds."""
+def unit_symbols(recipe: Recipe, symbols: Mapping[str, Factor], ranks: int, experts: int = 1) -> tuple[Factor, ...]:
+    """How many parameters a unit of each kind has, and how many of them a rank holds.
+
+    Experts that `experts` of the ranks share are divided over fewer ranks, each of which holds fewer of them.
+    """
     found: list[Factor] = []
     for kind, shapes in unit_shapes(recipe).items():
-        elements = sum(
-            prod(int(symbols[dim].value) if isinstance(dim, str) else dim for dim in shape) for shape in shapes
-        )
+        sizes = [prod(int(symbols[dim].value) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
+        elements = sum(sizes)
+        spread = min(experts, ranks)
+        apart = sum(size for size, shape in zip(sizes, shapes, strict=True) if _is_expert(shape))
+        whole = elements + apart * (spread - 1)
         what = "outside the layers" if kind == ROOT else "of a layer"
         found += [
             Factor(f"unit {kind}", elements, f"parameters {what}"),
-            Factor(f"shard of {kind}", -(-elements // ranks), f"{elements} parameters {what} / {ranks} ranks"),
+            Factor(f"shard of {kind}", -(-whole // ranks), f"{whole} parameters {what} / {ranks} ranks"),
         ]
     return tuple(found)
+
+
+def _is_expert(shape: Dims) -> bool:
+    return any(isinstance(dim, str) and dim.endswith("own experts") for dim in shape)
 
 
 def unit_kind(slot: str) -> str:

@@ -48,6 +48,8 @@ LATENT_ROLES = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
 STATE_SPACE_ROLES = ("in_proj", "x_proj", "dt_proj", "out_proj")
 MIXER_ROLES = (*ATTENTION_ROLES, *LATENT_ROLES, *STATE_SPACE_ROLES)
 FEED_FORWARD_ROLES = (*MLP_ROLES, "shared_expert_gate")
+STANDING_ROLES = ("pooler", "reduction", "visual_projection", "text_projection")
+"""Linear layers between and after the repeated ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def lower(
     derived = found.derived(loads) if found.derived is not None else ()
     symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived)}
     if sharding is not None:
-        symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards)}
+        symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards, loads.expert_parallel)}
     return Lowered(recipe, symbols, layers, approximations)
 
 
@@ -249,7 +251,7 @@ def lora_recipe(
 ) -> LoraRecipe:
     """Which of the recorded linear layers have adapters; `targets` as in the scenario, in the model's own names."""
     if targets == "all-linear":
-        return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES)), dropout, dtype, decomposed)
+        return LoraRecipe(frozenset((*MIXER_ROLES, *FEED_FORWARD_ROLES, *STANDING_ROLES)), dropout, dtype, decomposed)
     if targets == "attention":
         return LoraRecipe(frozenset(MIXER_ROLES), dropout, dtype, decomposed)
     wanted = frozenset((targets,) if isinstance(targets, str) else targets)

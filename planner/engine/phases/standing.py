@@ -10,11 +10,18 @@ from math import prod
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
+from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
 from planner.engine.pipeline import Ends
 from planner.engine.quantization import stage_weights, weight_terms
-from planner.engine.sharding import ALL, IN_MODEL, WHOLE_TENSORS, Shards, divided, fullest_share, sharding_buffers
+from planner.engine.sharding import (
+    WHOLE_TENSORS,
+    Shards,
+    divided,
+    fullest_share,
+    sharding_buffers,
+)
 from planner.engine.term import Factor, Term
 from planner.model.counts import parameters, shard_elements
 from planner.model.spec import ModelSpec
@@ -27,11 +34,10 @@ MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
 DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
-TORCH_WORKSPACES = (
-    "torch aten/src/ATen/cuda/CUDABlas: 32 MiB per handle on Hopper and with CUBLAS_WORKSPACE_CONFIG=:4096:8"
-)
+TORCH_WORKSPACES = "torch aten/src/ATen/cuda: 32 MiB per handle on Hopper or with CUBLAS_WORKSPACE_CONFIG=:4096:8"
 MEGATRON_WORKSPACES = (
-    Term("temporaries", "cuBLAS workspaces", (Factor("handles", 2), Factor("bytes", 32 * 2**20)), ALL, TORCH_WORKSPACES),
+    Term("temporaries", "cuBLAS workspaces", (Factor("handles", 2), Factor("bytes", 32 * 2**20)), ALL,
+         TORCH_WORKSPACES),
     Term("temporaries", "Transformer Engine's cuBLAS workspace", (Factor("bytes", 32 * 2**20),), ALL,
          "Transformer Engine, pytorch/module/base.py: 32 MiB on Hopper, a tensor of its own"),
 )  # fmt: skip
@@ -131,8 +137,9 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     """Terms that are alive for whole moments of a step, on the fullest rank."""
     parallelism = choices.parallelism
     shards = Shards.of(parallelism)
-    tensors = _trained_tensors(spec, choices)
-    elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
+    tensors = _trained_tensors(spec, choices, shards.optimizer)
+    elements = _elements(_trained_tensors(spec, choices, shards.gradients))
+    held = _elements(_trained_tensors(spec, choices, 1))
     gradient_bytes = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
     terms = (
         *_kept_weights(spec, choices, shards),
@@ -141,16 +148,29 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *_whole_table_gradient(spec, choices, elements),
         *(MEGATRON_WORKSPACES if choices.profile == "megatron-core" else ()),
-        *sharding_buffers(spec, parallelism, elements, COMPUTE_BYTES, gradient_bytes, choices.profile),
+        *sharding_buffers(parallelism, parameters(spec), held, COMPUTE_BYTES, gradient_bytes, choices.profile),
     )
     return Standing(terms, elements)
+
+
+def _elements(tensors: tuple[ParameterTensor, ...]) -> int:
+    return sum(tensor.elements * tensor.multiplicity for tensor in tensors)
+
+
+def _expert_ranks(parallelism: Parallelism, shards: int) -> int:
+    """Ranks that share the experts beyond those that share everything.
+
+    Expert-parallel ranks are some of the data-parallel ones, and what these hold of an expert is divided over the
+    others (Megatron Core's expert-data-parallel group): together an expert is divided as much as any weight.
+    """
+    return max(1, -(-parallelism.expert // shards))
 
 
 def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tuple[Term, ...]:
     """This rank's weights; where they wait in host RAM or on NVMe, those that are on the GPU at a time."""
     if choices.offload.parameters == "none":
-        return divided(_weights(spec, choices), shards.weights)
-    if choices.parallelism.data > 1:
+        return divided(_weights(spec, choices, shards.weights), shards.weights)
+    if choices.parallelism.shard_ranks > 1:
         return ()
     live = min(LIVE_PARAMETERS, parameters(spec))
     how = f"the smaller of max_live_parameters, {LIVE_PARAMETERS}, and the model's parameters"
@@ -158,14 +178,14 @@ def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tup
     return (Term("weights", "weights on the GPU at a time", factors, IN_MODEL, LIVE),)
 
 
-def _weights(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
+def _weights(spec: ModelSpec, choices: StateChoices, shards: int) -> tuple[Term, ...]:
     return weight_terms(
         spec,
         choices.frozen_format or choices.weight_dtype,
         choices.parallelism.tensor,
         ALL,
         pipeline=choices.parallelism.pipeline,
-        expert_parallel=choices.parallelism.expert,
+        expert_parallel=_expert_ranks(choices.parallelism, shards),
         experts_as_linear=choices.experts_are_linear,
         kept_bytes=_kept_bytes(choices),
         every_linear=choices.profile == "litgpt",
@@ -183,8 +203,9 @@ def _kept_bytes(choices: StateChoices) -> int | None:
     return BYTES[choices.weight_dtype] if prepared else None
 
 
-def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterTensor, ...]:
-    """The tensors the optimizer updates: all weights, or those that the method trains."""
+@lru_cache(maxsize=256)
+def _trained_tensors(spec: ModelSpec, choices: StateChoices, shards: int) -> tuple[ParameterTensor, ...]:
+    """The tensors the optimizer updates, before they are divided over `shards`: all weights, or what is trained."""
     parallelism = choices.parallelism
     width = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
     chosen = method_tensors(spec, choices.method, choices.lora, choices.trained_layers, choices.virtual_tokens, width)
@@ -192,7 +213,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices) -> tuple[ParameterT
         return chosen
     return tuple(
         ParameterTensor(
-            _shard_shape(weight, parallelism.tensor, parallelism.expert),
+            _shard_shape(weight, parallelism.tensor, _expert_ranks(parallelism, shards)),
             copies,
             4 if weight.fp32 and choices.keeps_fp32 else width,
             is_hidden(weight),

@@ -10,6 +10,7 @@ from planner.engine.activations.lower import PRECISIONS, Lowered, lower
 from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
+from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.phases.methods import (
     adapter_recipe,
     joined_tokens,
@@ -21,7 +22,7 @@ from planner.engine.phases.methods import (
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
-from planner.engine.sharding import ALL, IN_MODEL, WHOLE_TENSORS, Shards, divided, gathers_are_recorded
+from planner.engine.sharding import WHOLE_TENSORS, Shards, divided, gathers_are_recorded, states_in_16_bits
 from planner.engine.term import Factor, Number, Term
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
@@ -93,8 +94,10 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
 
 def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:
     """A recording beside the terms that stand; `trained_elements` are those of the recorded part of the model."""
-    shards = 1 if gathers_are_recorded(phase.parallelism) else Shards.of(phase.parallelism).gradients
-    return TracedPhase(lowered, terms, MOMENTS, shards, _exact_gradients(lowered, trained_elements))
+    spread = phase.parallelism
+    shards = 1 if gathers_are_recorded(spread) else Shards.of(spread).gradients
+    exact = _exact_gradients(lowered, trained_elements, experts_apart=spread.expert > 1 and shards > 1)
+    return TracedPhase(lowered, terms, MOMENTS, shards, exact)
 
 
 def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number, ends: Ends = "both") -> Lowered:
@@ -127,7 +130,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=gradients_from_start(phase),
-        gradient_dtype="fp32" if has_master_weights(recipe_precision(phase)) else None,
+        gradient_dtype="fp32" if accumulates_in_fp32(phase) else None,
         lora=adapter_recipe(phase, spec),
         quantized_base=tuned is not None and tuned.frozen_format is not None,
         use_cache=phase.use_cache and not full,
@@ -167,11 +170,12 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
     shard_dtype, autocast = PRECISIONS[phase.precision]
     compute_dtype = autocast or shard_dtype
     flat = spread.backend == "fsdp1"
+    reshard = spread.reshard_after_forward and spread.zero_stage == 3
     return Sharding(
         shard_dtype,
         compute_dtype,
         spread.fsdp_reduce_dtype or compute_dtype,
-        spread.reshard_after_forward,
+        reshard,
         flat_parameters=flat,
         keeps_gradients=flat and spread.use_orig_params,
     )
@@ -183,16 +187,22 @@ def gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumu
         return "none"
     spread = phase.parallelism
     under_ddp = spread.zero_stage == 0 or spread.backend == WHOLE_TENSORS
-    in_buckets = under_ddp and spread.data > 1 and spread.gradient_as_bucket_view
-    if has_master_weights(recipe_precision(phase)) or in_buckets or not phase.zero_grad_set_to_none:
+    in_buckets = under_ddp and spread.shard_ranks > 1 and spread.gradient_as_bucket_view
+    flat_buffer = spread.backend == "deepspeed" and spread.zero_stage == 3
+    if accumulates_in_fp32(phase) or flat_buffer or in_buckets or not phase.zero_grad_set_to_none:
         return "step"
     return "accumulation" if phase.gradient_accumulation_steps > 1 else "none"
 
 
-def _exact_gradients(lowered: Lowered, trained_elements: int) -> int | None:
+def accumulates_in_fp32(phase: TrainingStep) -> bool:
+    """Whether gradients of 16-bit weights are added up in fp32: Megatron Core, DeepSpeed's BF16_Optimizer."""
+    return has_master_weights(recipe_precision(phase)) and not states_in_16_bits(phase.parallelism)
+
+
+def _exact_gradients(lowered: Lowered, trained_elements: int, *, experts_apart: bool) -> int | None:
     """Bytes of all gradients where the recorded layers are not exactly the model's own; None where they are."""
     recipe = lowered.recipe
-    if not lowered.approximations or recipe.lora is not None or recipe.sharding is not None:
+    if not (lowered.approximations or experts_apart) or recipe.lora is not None or recipe.sharding is not None:
         return None
     if recipe.techniques.update_copies is not None:
         return None
@@ -245,7 +255,7 @@ def _other_chunks(phase: TrainingStep, elements: int) -> tuple[Term, ...]:
     if elements <= 0:
         return ()
     fresh = gradients_from_start(phase) == "none"
-    dtype = "fp32" if has_master_weights(recipe_precision(phase)) else PRECISIONS[phase.precision][0]
+    dtype = "fp32" if accumulates_in_fp32(phase) else PRECISIONS[recipe_precision(phase)][0]
     factors = (Factor("parameters of the other chunks", elements), Factor("bytes", BYTES[dtype]))
     alive = ("optimizer_step",) if fresh else ALL
     return divided(
