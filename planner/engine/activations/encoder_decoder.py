@@ -10,6 +10,7 @@ from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.eager import eager_attention
 from planner.engine.activations.encoders import EncoderLayer, EncoderShape, make_attention, make_feed_forward
 from planner.engine.activations.functions import activate
+from planner.engine.activations.heads import mean_loss
 from planner.engine.activations.loss import chunked_loss, cross_entropy, fused_cross_entropy, fused_linear_loss
 from planner.engine.activations.norms import normalise
 from planner.engine.activations.ops_shape import reshape
@@ -205,7 +206,8 @@ class Pair:
         ids = _decoder_ids(t, inputs)
         encoded = self.encode(t, inputs["source"])
         hidden_states = self.decode(t, ids, encoded)
-        assert self.head is not None
+        if self.head is None:
+            return mean_loss(t, hidden_states), (hidden_states, encoded) if self.recipe.keeps_outputs else None
         states = self._scaled(t, hidden_states)
         if self.recipe.loss == "fused_linear":
             return fused_linear_loss(t, self.head, states), None

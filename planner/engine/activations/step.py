@@ -43,7 +43,8 @@ def _training(recipe: Recipe) -> Tape:
     t.in_backward = True
     gradient = t.new((), loss.dtype, "gradient of loss")
     t.tick("gradient of loss")
-    run_backward(t, loss.node, loss.output_index, gradient)
+    if loss.requires_grad:
+        run_backward(t, loss.node, loss.output_index, gradient)
     if sharding is not None:
         sharding.after_backward(t)
     del loss, gradient, kept

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from planner.model.spec import Head, LayerGroup, Linear, LinearKind, ModelSpec, Shard, Stack
+from planner.model.spec import DOWNSAMPLE, Block, Head, LayerGroup, Linear, LinearKind, ModelSpec, Shard, Stack
 from planner.model.weights.feed_forward import feed_forward_weights
 from planner.model.weights.mixers import mixer_weights
 from planner.model.weights.weight import Weight, WeightKind, expand, linear, norm, placed
@@ -21,7 +21,7 @@ def layer_weights(group: LayerGroup, hidden_size: int) -> tuple[Weight, ...]:
 def _layer(group: LayerGroup, hidden: int) -> Iterator[Weight]:
     if group.mixer is not None:
         for weight in mixer_weights(group.mixer, hidden):
-            yield placed(weight, "mixer", "", None)
+            yield placed(weight, "other" if _reduces(group) else "mixer", "", None)
     if group.cross_attention is not None:
         for weight in mixer_weights(group.cross_attention, hidden):
             yield placed(weight, "cross_attention", "", None)
@@ -32,6 +32,11 @@ def _layer(group: LayerGroup, hidden: int) -> Iterator[Weight]:
         yield from norm("norm", hidden, group.norm)
     for part in group.extra:
         yield from expand(part)
+
+
+def _reduces(group: LayerGroup) -> bool:
+    """Whether the group only reduces an image between two stages."""
+    return isinstance(group.mixer, Block) and group.mixer.kind == DOWNSAMPLE
 
 
 def _stack(stack: Stack) -> Iterator[tuple[Weight, int]]:
