@@ -118,7 +118,7 @@ def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
     profile = phase.activation_profile
     told = {word for tensor in settled.phase.trace.tensors for word in ("tiles", "float8") if word in tensor.name}
     found = {
-        "The feed-forward of this architecture is counted whole, not in tiles.": phase.tiled_mlp and "tiles" not in told,
+        "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp and "tiles" not in told,
         "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and "float8" not in told,
         "torch.compile is not counted: it usually needs less.": phase.compile,
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"

@@ -160,8 +160,8 @@ def product(
         bias = cast_weight(t, bias) if bias is not None else None
     flat = ops.view(t, x)
     transposed = ops.view(t, weight)
-    if t.techniques.fp8 != "none" and bias is None and t.module_path()[-1:] not in (("lm_head",), ("lora",)):
-        return ops.view(t, float8_product(t, flat, transposed, (*tokens, *outputs), label))
+    if t.techniques.fp8 != "none" and t.module_path()[-1:] not in (("lm_head",), ("lora",)):
+        return ops.view(t, float8_product(t, flat, transposed, bias, (*tokens, *outputs), label))
     if bias is None:
         made = ops.matmul(t, flat, transposed, (*tokens, *outputs), label)
     else:

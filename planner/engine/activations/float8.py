@@ -13,8 +13,8 @@ TORCHAO = "torchao, float8/float8_linear.py: dynamic scaling, operands cast for 
 TRANSFORMER_ENGINE = "TransformerEngine 2, pytorch/module/linear.py: cast input and weight are kept"
 
 
-def float8_product(t: Tape, x: Tensor, weight: Tensor, dims: Dims, label: str) -> Tensor:
-    """`x @ weight.T` with float8 operands and a 16-bit result."""
+def float8_product(t: Tape, x: Tensor, weight: Tensor, bias: Tensor | None, dims: Dims, label: str) -> Tensor:
+    """`x @ weight.T + bias` with float8 operands and a 16-bit result; the bias's gradient is the incoming one."""
     kept = t.techniques.fp8 == "transformer-engine"
     with t.module("float8", TRANSFORMER_ENGINE if kept else TORCHAO):
         x8 = t.new(x.dims, "fp8", "input in float8")
@@ -31,9 +31,9 @@ def float8_product(t: Tape, x: Tensor, weight: Tensor, dims: Dims, label: str) -
         def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
             gradient = gradients[0]
             assert gradient is not None
-            found: Gradients = [None, None]
+            found: Gradients = [None, None, *([gradient.handle()] if len(needs) > 2 else [])]
             for index, (needed, made, other) in enumerate(
-                zip(needs, (x_dims, weight_dims), (weight_dims, x_dims), strict=True)
+                zip(needs[:2], (x_dims, weight_dims), (weight_dims, x_dims), strict=True)
             ):
                 if needed:
                     operands = [t.new(gradient.dims, "fp8", "gradient in float8")]
@@ -44,5 +44,6 @@ def float8_product(t: Tape, x: Tensor, weight: Tensor, dims: Dims, label: str) -
                     del operands
             return found
 
-        record(t, "float8 product", [x, weight], [out], backward, saved)
+        sources = [x, weight, *([bias] if bias is not None else [])]
+        record(t, "float8 product", sources, [out], backward, saved)
         return out
