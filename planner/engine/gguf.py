@@ -112,7 +112,7 @@ def _blocks() -> Mapping[str, Any]:
 def tensor_bytes(shape: tuple[int, ...], block_type: str) -> int:
     """Bytes of a tensor in a block type; rows of no whole number of blocks take the type llama.cpp falls back to."""
     types, fallbacks = _blocks()["types"], _blocks()["fallbacks"]
-    row, elements = shape[-1], 1
+    row, elements = (shape or (1,))[-1], 1
     for size in shape:
         elements *= size
     chosen = block_type
@@ -132,7 +132,7 @@ def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
     """
     spec = without_towers(spec)
     tied = spec.head is not None and spec.head.tied
-    per_layer = [0] * spec.layers
+    per_layer = [0] * sum(group.count for stack in spec.stacks for group in stack.groups)
     ends = {"embedding": 0, "output": 0}
     for weight, count in weights(spec):
         if weight.group is not None:
@@ -182,7 +182,7 @@ def _layers_of(spec: ModelSpec, weight: Weight) -> Iterator[int]:
                     own = group.indices or range(before, before + group.count)
                     yield from (start + layer for layer in own)
                 before += group.count
-        start += stack.layers
+        start += sum(group.count for group in stack.groups)
 
 
 def gguf_weight_terms(

@@ -94,3 +94,9 @@ def test_a_head_on_the_host_is_copied_for_large_batches():
 
     assert compute(gpu_layers=36) - compute() == pytest.approx(742 * MIB, rel=0.001)
     assert compute(gpu_layers=36, ubatch_size=16) < 16 * MIB
+
+
+@pytest.mark.parametrize("preset", ["openai/clip-vit-base-patch16", "facebook/convnext-tiny-224"])
+def test_a_model_with_scalars_or_convolutions_has_a_size_in_every_file_type(preset):
+    answer = serving(preset, "l4", engine="llama.cpp", weights="q8_0", context_length=77)
+    assert 10**7 < answer["buffers"]["model_total_bytes"] < 10**9
