@@ -35,7 +35,7 @@ class Mamba2Shape:
 
 
 @dataclass(slots=True)
-class Mamba2Weights:
+class StateWeights:
     """The weights of one mixer."""
 
     linears: dict[str, Linear]
@@ -50,7 +50,7 @@ class StateCache:
     recurrent: Tensor | None = None
 
 
-def make_mamba2(t: Tape, recipe: Recipe, mixer: Mamba2Shape) -> Mamba2Weights:
+def make_mamba2(t: Tape, recipe: Recipe, mixer: Mamba2Shape) -> StateWeights:
     def dims(*names: str) -> Dims:
         return tuple(mixer.dim(name) for name in names)
 
@@ -67,13 +67,13 @@ def make_mamba2(t: Tape, recipe: Recipe, mixer: Mamba2Shape) -> Mamba2Weights:
         plan["norm"] = inner
     full = recipe.lora is None
     others = {name: t.parameter(shape_of, recipe.weight_dtype, trainable=full) for name, shape_of in plan.items()}
-    return Mamba2Weights(linears, others)
+    return StateWeights(linears, others)
 
 
 def mamba2_mixer(
     t: Tape,
     mixer: Mamba2Shape,
-    weights: Mamba2Weights,
+    weights: StateWeights,
     hidden_states: Tensor,
     cache: StateCache | None,
 ) -> Tensor:

@@ -54,6 +54,7 @@ QWEN2_MOE = {
 }  # fmt: skip
 OLMOE = {**SMALL, "model_type": "olmoe", "num_key_value_heads": 4, "num_experts": 8, "norm_topk_prob": False}
 GRANITE_MOE = {**SMALL, "model_type": "granitemoe", "num_key_value_heads": 2, "num_local_experts": 8}
+GRANITE_MOE_SHARED = {**GRANITE_MOE, "model_type": "granitemoeshared", "shared_intermediate_size": 40}
 MINIMAX_M2 = {
     **SMALL, "model_type": "minimax_m2", "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 8,
     "rotary_dim": 8,
@@ -151,6 +152,7 @@ def test_batched_products_gather_the_matrices_of_every_row(config: dict[str, Any
         (QWEN2_MOE, "fp32", 708228, 748552),
         (OLMOE, "bf16", 584068, 624392),
         (GRANITE_MOE, "bf16", 517508, 557832),
+        (GRANITE_MOE_SHARED, "bf16", 568708, 609032),
         (MINIMAX_M2, "bf16", 571268, 611592),
         (GLM4_MOE, "bf16", 442276, 482600),
         (GLM4_MOE, "fp32", 576036, 616360),
@@ -177,6 +179,15 @@ def test_a_small_model_keeps_and_peaks_as_its_class_does(
 def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
     held = plan(config).moments["optimizer_step"].components["gradients"]
     assert held == 2 * parameters(read_config(config, "causal-lm", ""))
+
+
+def test_a_rank_has_the_gradients_of_its_own_experts() -> None:
+    def held(degree: int) -> int:
+        phase = plan(QWEN3_30B, parallelism={"data": 8, "expert": degree, "gradient_as_bucket_view": True})
+        return phase.moments["optimizer_step"].components["gradients"]
+
+    experts = 48 * 3 * 128 * 2048 * 768 * 2
+    assert held(1) - held(4) == experts * 3 // 4
 
 
 @pytest.mark.parametrize(("config", "routers"), [(DEEPSEEK_V2_LITE, 26 * 64 * 2048), (DEEPSEEK_V3, 8 * 32)])

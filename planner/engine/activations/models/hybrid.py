@@ -34,7 +34,7 @@ from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.rotary import rotate_part
 from planner.engine.activations.setting import Found, Loads, Setting
 from planner.engine.activations.shape import LayerShape
-from planner.engine.activations.state_space import Mamba2Shape, Mamba2Weights, StateCache, make_mamba2, mamba2_mixer
+from planner.engine.activations.state_space import Mamba2Shape, StateCache, StateWeights, make_mamba2, mamba2_mixer
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
 from planner.model.spec import RMS_NORM, Attention, LayerGroup, Mamba2, ModelSpec, Norm
@@ -59,7 +59,7 @@ class HybridLayer:
     slot: str
     kind: LayerKind
     weights: LayerWeights
-    state: Mamba2Weights | None
+    state: StateWeights | None
     cache: Cache | None
     past: StateCache | None
 

@@ -1,6 +1,6 @@
-"""Mamba 2: layers of one norm and one state-space mixer between an embedding and a head.
+"""Mamba and Mamba 2: layers of one norm and one state-space mixer between an embedding and a head.
 
-Source: transformers 5.24, `models/mamba2/modeling_mamba2.py`.
+Sources: transformers 5.24, `models/mamba2/modeling_mamba2.py`, `models/mamba/modeling_mamba.py`.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,19 @@ from planner.engine.activations.blocks import (
 from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
 from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.selective_scan import MambaShape, make_mamba, mamba_mixer
 from planner.engine.activations.setting import RECORDED, Found, Loads, Setting, divided
 from planner.engine.activations.state_space import (
     MAMBA2,
     Mamba2Shape,
-    Mamba2Weights,
     StateCache,
+    StateWeights,
     make_mamba2,
     mamba2_mixer,
 )
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
-from planner.model.spec import LayerGroup, Mamba2, ModelSpec
+from planner.model.spec import LayerGroup, Mamba, Mamba2, ModelSpec
 
 
 @dataclass(slots=True)
@@ -37,17 +38,17 @@ class StateLayer:
     """One recorded layer."""
 
     slot: str
-    mixer: Mamba2Shape
+    mixer: Mamba2Shape | MambaShape
     norm: Tensor
-    weights: Mamba2Weights
+    weights: StateWeights
     cache: StateCache | None
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2Body:
+class StateBody:
     """Kinds of layers with how many of each are recorded."""
 
-    layers: tuple[tuple[Mamba2Shape, int], ...]
+    layers: tuple[tuple[Mamba2Shape | MambaShape, int], ...]
     fp32_residual: bool
     tied_embeddings: bool
 
@@ -62,18 +63,24 @@ class Mamba2Body:
         if self.tied_embeddings:
             head.weight = embedding
         layers = [
-            StateLayer(slot, mixer, vector(), make_mamba2(t, recipe, mixer), state_cache(t, recipe, mixer, slot))
+            _make_layer(t, recipe, mixer, slot, vector())
             for index, (mixer, copies) in enumerate(self.layers)
             for slot in slots_of(index, copies)
         ]
         return StateModel(self, recipe, embedding, layers, vector(), head)
 
 
+def _make_layer(t: Tape, recipe: Recipe, mixer: Mamba2Shape | MambaShape, slot: str, norm: Tensor) -> StateLayer:
+    if isinstance(mixer, MambaShape):
+        return StateLayer(slot, mixer, norm, make_mamba(t, recipe, mixer), None)
+    return StateLayer(slot, mixer, norm, make_mamba2(t, recipe, mixer), state_cache(t, recipe, mixer, slot))
+
+
 @dataclass(slots=True)
 class StateModel:
     """The weights of the recorded model."""
 
-    body: Mamba2Body
+    body: StateBody
     recipe: Recipe
     embedding: Tensor
     layers: list[StateLayer]
@@ -126,9 +133,7 @@ def state_cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> State
         )
 
 
-def fp32_loss(
-    t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor
-) -> tuple[Tensor, object]:
+def fp32_loss(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor) -> tuple[Tensor, object]:
     """The loss of a class that brings its logits to fp32 itself, so that the 16-bit ones are dropped before it."""
     if recipe.loss != "full_logits":
         loss, logits = causal_loss(t, recipe, head, hidden_states, labels)
@@ -160,38 +165,56 @@ def _run_layer(t: Tape, model: StateModel, layer: StateLayer, hidden_states: Ten
         normed = rms_norm(t, layer.norm, ops.to(t, x, layer.norm.dtype, "input in the weights' dtype"), "norm")
         if model.body.fp32_residual:
             residual = ops.to(t, residual, "fp32", "residual in fp32")
-        normed = mamba2_mixer(t, layer.mixer, layer.weights, normed, layer.cache)
+        if isinstance(layer.mixer, MambaShape):
+            normed = mamba_mixer(t, layer.mixer, layer.weights, normed)
+        else:
+            normed = mamba2_mixer(t, layer.mixer, layer.weights, normed, layer.cache)
         return ops.add(t, residual, normed, "residual sum")
 
     return checkpointed(t, model.recipe.checkpointing, forward, hidden_states)
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
-    """The body of a model that is nothing but Mamba 2 mixers."""
+    """The body of a model that is nothing but state-space mixers."""
     groups = spec.stack.groups
     if len(spec.stacks) > 1 or not groups or not all(_is_told(group) for group in groups):
         return None
-    layers = []
+    layers: list[tuple[Mamba2Shape | MambaShape, int]] = []
     symbols: list[Factor] = []
     for index, group in enumerate(groups):
         mixer = group.mixer
-        assert isinstance(mixer, Mamba2)
         name = f"kind {index + 1} " if index else ""
-        layers.append((state_shape(name, mixer, setting), min(group.count, RECORDED)))
-        symbols += state_symbols(name, mixer, setting)
+        copies = min(group.count, RECORDED)
+        if isinstance(mixer, Mamba2):
+            layers.append((state_shape(name, mixer, setting), copies))
+            symbols += state_symbols(name, mixer, setting)
+        elif isinstance(mixer, Mamba):
+            layers.append((MambaShape(name, mixer.bias, mixer.conv_bias), copies))
+            symbols += _mamba_symbols(name, mixer, setting)
     first = groups[0].mixer
-    body = Mamba2Body(
-        tuple(layers),
-        isinstance(first, Mamba2) and first.fp32_residual,
-        spec.head is not None and spec.head.tied,
-    )
+    assert isinstance(first, Mamba2 | Mamba)
+    body = StateBody(tuple(layers), first.fp32_residual, spec.head is not None and spec.head.tied)
 
     def derived(loads: Loads) -> tuple[Factor, ...]:
-        assert isinstance(first, Mamba2)
-        return scan_dims(first, loads)
+        if isinstance(first, Mamba2):
+            return scan_dims(first, loads)
+        return (
+            Factor("length with convolution padding", loads.sequence + first.kernel - 1),
+            Factor("sequence less one", loads.sequence - 1),
+        )
 
     counts = {str(index): group.count for index, group in enumerate(groups)}
     return Found(body, tuple(symbols), counts, derived)
+
+
+def _mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:
+    return [
+        divided(f"{name}inner", mixer.inner_size, setting.tensor_parallel),
+        Factor(f"{name}state", mixer.state_size),
+        Factor(f"{name}step rank", mixer.dt_rank),
+        Factor(f"{name}step, B and C", mixer.dt_rank + 2 * mixer.state_size),
+        Factor(f"{name}conv kernel", mixer.kernel),
+    ]
 
 
 def scan_dims(mixer: Mamba2, loads: Loads) -> tuple[Factor, ...]:
@@ -206,7 +229,7 @@ def scan_dims(mixer: Mamba2, loads: Loads) -> tuple[Factor, ...]:
 
 def _is_told(group: LayerGroup) -> bool:
     return (
-        isinstance(group.mixer, Mamba2)
+        (isinstance(group.mixer, Mamba2) or (isinstance(group.mixer, Mamba) and not group.mixer.inner_norms))
         and group.feed_forward is None
         and group.norms == 1
         and group.norm.kind == "rmsnorm"

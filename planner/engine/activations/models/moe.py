@@ -53,12 +53,10 @@ def is_told(group: LayerGroup) -> bool:
     feed_forward = group.feed_forward
     if not isinstance(feed_forward, MixtureOfExperts):
         return llama.has_dense_feed_forward(group)
-    shared = feed_forward.shared
     return (
         feed_forward.expert_kind == "subclass"
         and feed_forward.dense is None
         and feed_forward.latent_size is None
-        and not (shared is not None and shared.fused)
     )
 
 

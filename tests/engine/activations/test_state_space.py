@@ -1,4 +1,4 @@
-"""Mamba 2 against traces of its class, run without the fused kernels of `mamba_ssm`.
+"""Mamba, Mamba 2 and its mixtures with attention against traces of their classes, run without fused kernels.
 
 Sources: `resources/evidence/optrace-others.json` for the published model; the same class on a CPU for the small one.
 """
@@ -35,6 +35,11 @@ NEMOTRON_H = {
     "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 3, "layers_block_type": ["mamba", "attention", "mlp"],
     "vocab_size": 64, "mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 1, "ssm_state_size": 8, "chunk_size": 16,
     "conv_kernel": 4, "tie_word_embeddings": False,
+}  # fmt: skip
+
+MAMBA = {
+    "model_type": "mamba", "hidden_size": 32, "state_size": 8, "num_hidden_layers": 1, "vocab_size": 64, "expand": 2,
+    "conv_kernel": 4, "time_step_rank": 4, "tie_word_embeddings": False, "use_conv_bias": True, "use_bias": False,
 }  # fmt: skip
 
 
@@ -92,7 +97,14 @@ def test_a_small_mixture_of_mamba_2_and_attention(
     assert phase.moments["backward"].allocated_bytes - start == backward
 
 
-@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL, BAMBA, NEMOTRON_H])
+@pytest.mark.parametrize(("precision", "kept"), [("fp32", 795652), ("bf16", 783236)])
+def test_a_small_mamba_keeps_the_state_of_every_token(precision: str, kept: int) -> None:
+    phase = plan(MAMBA, precision=precision, micro_batch_size=2, sequence_length=40)
+    start = phase.moments["start_of_step"].allocated_bytes
+    assert phase.moments["end_of_forward"].allocated_bytes - start == kept
+
+
+@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL, BAMBA, NEMOTRON_H, MAMBA])
 def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
     held = plan(config, precision="bf16", sequence_length=256).moments["optimizer_step"].components["gradients"]
     assert held == 2 * parameters(read_config(config, "causal-lm", ""))
