@@ -36,6 +36,8 @@ class Need:
     managed_terms: tuple[Term, ...] = ()
     """CUDA managed memory (paged optimizers), which torch's allocator does not know."""
     expandable_segments: bool = False
+    idle_terms: Callable[[str], tuple[Term, ...]] = lambda _moment: ()
+    """Memory that the allocator holds at a moment and cannot use for it, beyond its usual share."""
     layer_activation_bytes: Callable[[], int] = lambda: 0
     surround: Callable[[], Surroundings] = Surroundings
     warnings: tuple[str, ...] = ()
@@ -52,9 +54,11 @@ def assemble(need: Need, context: Context) -> PhasePlan:
     slack = allocator_term(top.allocated_bytes, (top.name,), expandable_segments=need.expandable_segments)
     alive, overheads = (top.name,), context.hardware.overheads
     workspace = workspace_term(context.judge.gpu, overheads, alive, training=need.backward)
+    idle = need.idle_terms(top.name)
     managed = tuple(replace(item, alive=alive) for item in need.managed_terms if top.name in item.alive)
-    overhead = (slack, workspace, *managed, *standing.terms)
+    overhead = (slack, workspace, *idle, *managed, *standing.terms)
     reserved = top.allocated_bytes + int(slack.bytes) + int(workspace.bytes)
+    reserved += sum(int(item.bytes) for item in idle)
     needed = reserved + standing.bytes
     process = needed + sum(int(item.bytes) for item in managed)
     # The driver moves managed memory to the host when the GPU is full, so it never runs out for it.

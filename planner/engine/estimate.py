@@ -20,6 +20,8 @@ from planner.engine.phases.surroundings import (
     training_surroundings,
 )
 from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
+from planner.engine.streams import idle_logits_term, stream_terms
+from planner.engine.term import Term
 from planner.engine.traced import SettledPhase
 from planner.errors import PlannerError
 from planner.model import counts, resolve_model
@@ -94,6 +96,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         backward=True,
         managed_terms=settled.managed_terms(),
         expandable_segments=phase.expandable_segments,
+        idle_terms=lambda moment: _idle(phase, settled, moment),
         layer_activation_bytes=settled.layer_activation_bytes,
         surround=lambda: training_surroundings(
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
@@ -103,6 +106,14 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
     return assemble(need, job.context)
+
+
+def _idle(phase: TrainingStep, settled: SettledPhase, moment: str) -> tuple[Term, ...]:
+    """Memory reserved but idle at a moment of an FSDP step."""
+    pools = stream_terms(settled, moment)
+    casts = phase.activation_profile == "torchtitan" and phase.loss_upcast and not phase.compile_loss
+    whole = phase.loss_implementation == "full_logits"
+    return (*pools, *idle_logits_term(settled, moment)) if pools and casts and whole else pools
 
 
 def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:

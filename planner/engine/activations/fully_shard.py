@@ -36,11 +36,17 @@ class Unit:
     """All-gather output that waits to be copied into parameters."""
     parameters: Tensor | None = None
 
+    @property
+    def gathered_dtype(self) -> str:
+        """Float8 linear layers are gathered in one byte (torchao `float8/fsdp_utils.py`); what is outside is not."""
+        sharding = self.owner.sharding
+        return "fp8" if sharding.gathers_fp8 and self.kind != ROOT else sharding.compute_dtype
+
     def unshard(self, t: Tape) -> None:
         """Cast the shard, gather everybody's: into the flat parameter itself, or for a later copy into parameters."""
         if self.gathered is not None or self.parameters is not None:
             return
-        dtype = self.owner.sharding.compute_dtype
+        dtype = self.gathered_dtype
         with t.module("fsdp", self.owner.source):
             cast = t.new((f"shard of {self.kind}",), dtype, "this rank's shard, cast", WEIGHTS)
             gathered = t.new((f"unit {self.kind}",), dtype, "gathered shards", WEIGHTS)
@@ -57,9 +63,7 @@ class Unit:
             return
         before = self.owner.kept_gathered if forward else None
         with t.module("fsdp", self.owner.source):
-            self.parameters = t.new(
-                (f"unit {self.kind}",), self.owner.sharding.compute_dtype, "whole parameters", WEIGHTS
-            )
+            self.parameters = t.new((f"unit {self.kind}",), self.gathered_dtype, "whole parameters", WEIGHTS)
             t.tick("copy-out")
         del before
         if forward:

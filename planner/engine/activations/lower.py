@@ -229,7 +229,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("tile", _tile(loads.sequence, spec.stack.hidden_size), "of about as many tokens as the model is wide"),
         Factor("loss chunk", loads.loss_chunk),
         Factor("hidden", spec.stack.hidden_size),
-        Factor("vocabulary", vocabulary),
+        divided("vocabulary", vocabulary, loads.tensor_parallel if loads.loss_parallel else 1),
         Factor("whole table rows", table),
         divided("table rows", table, loads.tensor_parallel),
         Factor(

@@ -65,6 +65,8 @@ class Sharding:
     reshard_after_forward: bool
     flat_parameters: bool = False
     """FSDP1: a unit's weights are views of one flat parameter, which gathering fills in place."""
+    gathers_fp8: bool = False
+    """The linear weights of layers are gathered as float8."""
     keeps_gradients: bool = False
     """FSDP1 with the original parameters: zeroing them leaves the flat gradients until the next forward pass."""
 

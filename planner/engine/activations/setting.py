@@ -30,6 +30,8 @@ class Loads:
     expert_parallel: int = 1
     """GPUs over which the experts of a layer are spread."""
     sequence_parallel: bool = False
+    loss_parallel: bool = False
+    """Logits stay divided along the vocabulary over tensor-parallel GPUs."""
     pipeline: int = 1
 
 

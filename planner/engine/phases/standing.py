@@ -20,6 +20,7 @@ from planner.engine.sharding import (
     Shards,
     divided,
     fullest_share,
+    gathers_are_recorded,
     sharding_buffers,
 )
 from planner.engine.term import Factor, Term
@@ -120,9 +121,12 @@ def recipe_precision(phase: TrainingStep) -> str:
     """The precision as the software in use carries it out.
 
     DeepSpeed takes no part in autocast: asked for mixed precision, it keeps 16-bit weights and an fp32 master copy
-    (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`).
+    (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`). Under FSDP, float8 is
+    what the linear layers of mixed precision compute in: shards and states stay in fp32 (torchtitan `docs/float8.md`).
     """
     spread = phase.parallelism
+    if phase.precision == "fp8" and gathers_are_recorded(spread):
+        return "amp-bf16"
     if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
         return f"{phase.precision.removeprefix('amp-')}-fp32-master"
     return phase.precision

@@ -113,7 +113,8 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
         expert_parallel=parallelism.expert,
-        sequence_parallel=parallelism.sequence_parallel,
+        sequence_parallel=parallelism.sequence_parallel or phase.activation_profile == "torchtitan",
+        loss_parallel=parallelism.loss_parallel or phase.activation_profile == "torchtitan",
         loss_chunk=_loss_chunk(phase, spec, batch * length),
     )
     full = phase.activation_checkpointing == "full"
@@ -167,7 +168,7 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
     spread = phase.parallelism
     if not gathers_are_recorded(spread):
         return None
-    shard_dtype, autocast = PRECISIONS[phase.precision]
+    shard_dtype, autocast = PRECISIONS[recipe_precision(phase)]
     compute_dtype = autocast or shard_dtype
     flat = spread.backend == "fsdp1"
     reshard = spread.reshard_after_forward and spread.zero_stage == 3
@@ -178,6 +179,7 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
         reshard,
         flat_parameters=flat,
         keeps_gradients=flat and spread.use_orig_params,
+        gathers_fp8=phase.precision == "fp8" and phase.fp8_all_gather,
     )
 
 
