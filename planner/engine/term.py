@@ -3,8 +3,7 @@
 The number on the chart, the formula in the *Why?* panel and the row of a report are this same object.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -28,7 +27,7 @@ class Factor:
     how: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Term:
     """Memory of one kind, in bytes per GPU: the product of its factors.
 
@@ -42,16 +41,18 @@ class Term:
     factors: tuple[Factor, ...]
     alive: tuple[str, ...]
     source: str
+    bytes: Number = field(init=False)
+    """The product of the factors; a fractional product (such as half a byte per weight) is rounded down."""
 
-    @cached_property
-    def bytes(self) -> Number:
-        """The product of the factors; a fractional product (such as half a byte per weight) is rounded down."""
+    def __post_init__(self) -> None:
         product: Number = 1
         for factor in self.factors:
             product = product * factor.value
         if isinstance(product, np.ndarray):
-            return np.floor(product).astype(np.int64) if product.dtype.kind == "f" else product
-        return int(product)
+            product = np.floor(product).astype(np.int64) if product.dtype.kind == "f" else product
+        else:
+            product = int(product)
+        object.__setattr__(self, "bytes", product)
 
 
 def term(
