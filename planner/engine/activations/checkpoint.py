@@ -19,7 +19,9 @@ class Frame:
     """
 
     def __init__(self, tape: Tape, region: Region, inputs: Sequence[Tensor]) -> None:
-        self._region: Region | None = region
+        # What the layer was called with, such as an attention mask, lives as long as the frame.
+        self._region = region
+        self._has_run_again = False
         self._parked = tape.techniques.offloads_activations
         self._inputs = (park if self._parked else keep)(inputs)
         self._need_gradient = [x.requires_grad for x in inputs]
@@ -67,13 +69,13 @@ class Frame:
 
     def unpack(self, tape: Tape, index: int) -> list[Tensor]:
         """What a node saved, for its own use alone."""
-        if self._region is not None:
+        if not self._has_run_again:
             self._recompute(tape, self._region)
         kept, self._captured[index] = self._captured[index], []
         return kept
 
     def _recompute(self, tape: Tape, region: Region) -> None:
-        self._region = None
+        self._has_run_again = True
         with tape.within(*self._place):
             inputs = bring_back(tape, self._inputs) if self._parked else [x.handle() for x in self._inputs]
         self._inputs = inputs if self._parked else self._inputs
