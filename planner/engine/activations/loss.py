@@ -42,6 +42,8 @@ def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
 
     Autocast leaves the first in the logits' dtype, which is asked for, and casts what the second reads to fp32.
     """
+    if t.techniques.loss_parallel:
+        return _parallel_cross_entropy(t, logits)
     logarithms = t.new(logits.dims, logits.dtype, "log-softmax")
     t.tick("log-softmax")
     record(t, "log-softmax", [logits], [logarithms], _log_softmax_backward, [logarithms])
@@ -51,6 +53,36 @@ def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
     t.tick("loss")
     record(t, "nll", [logarithms], [loss], _nll_backward, [logarithms, labels])
     return loss
+
+
+def _parallel_cross_entropy(t: Tape, logits: Tensor) -> Tensor:
+    """torch 2.13, `distributed/tensor/parallel/loss.py`: `_log_softmax`, and one backward of both halves."""
+    with t.module("loss parallel"):
+        shifted = t.new(logits.dims, logits.dtype, "logits minus their maximum")
+        exponentials = t.new(logits.dims, logits.dtype, "exponentials")
+        t.tick("exponentials")
+        del exponentials
+        logarithms = t.new(logits.dims, logits.dtype, "log-softmax")
+        t.tick("log-softmax")
+        del shifted
+        loss = t.new((), logarithms.dtype, "loss")
+        t.tick("loss")
+        record(t, "loss-parallel cross entropy", [logits], [loss], _parallel_backward, [logarithms])
+        return loss
+
+
+def _parallel_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    """`(grad_input + torch.exp(x)) * grad_output`, each a tensor of its own."""
+    dims, dtype = saved[0].dims, saved[0].dtype
+    targets = t.new(dims, dtype, "gradient at the targets")
+    exponentials = t.new(dims, dtype, "exponentials")
+    total = t.new(dims, dtype, "softmax minus the targets")
+    t.tick("softmax minus the targets")
+    del exponentials
+    out = t.new(dims, dtype, "gradient of logits")
+    t.tick("loss backward")
+    del targets, total
+    return [out]
 
 
 def _nll_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:

@@ -24,6 +24,8 @@ class Techniques:
     fp8: Fp8 = "none"
     """Whose float8 matrix products replace those of linear layers."""
     compiled_loss: bool = False
+    loss_parallel: bool = False
+    """The loss runs on logits divided along the vocabulary (torch's `loss_parallel`)."""
     keeps_logits: bool = False
     """A loss in chunks is given all logits."""
     kept_kinds: frozenset[str] = frozenset()

@@ -30,11 +30,17 @@ def techniques(phase: TrainingStep) -> Techniques:
         tiled_mlp=phase.tiled_mlp,
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
+        loss_parallel=divides_logits(phase) and phase.parallelism.tensor > 1,
         keeps_logits=phase.loss_keeps_logits,
         int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",
         kernel_norms=phase.activation_profile in ("torchtitan", "torchtune"),
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
+
+
+def divides_logits(phase: TrainingStep) -> bool:
+    """Whether the loss sees a part of the vocabulary: asked for, or as torchtitan does beside tensor parallelism."""
+    return phase.parallelism.loss_parallel or phase.activation_profile == "torchtitan"
 
 
 def offloads_gradients(phase: TrainingStep) -> bool:

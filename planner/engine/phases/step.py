@@ -13,6 +13,7 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.phases.methods import (
     adapter_recipe,
+    divides_logits,
     joined_tokens,
     offloads_gradients,
     techniques,
@@ -114,7 +115,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         tensor_parallel=parallelism.tensor,
         expert_parallel=parallelism.expert,
         sequence_parallel=parallelism.sequence_parallel or phase.activation_profile == "torchtitan",
-        loss_parallel=parallelism.loss_parallel or phase.activation_profile == "torchtitan",
+        loss_parallel=divides_logits(phase),
         loss_chunk=_loss_chunk(phase, spec, batch * length),
     )
     full = phase.activation_checkpointing == "full"
