@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from planner.engine.band import case_class
 from planner.engine.plan import PHASES, PhaseName
@@ -48,8 +49,19 @@ def write_bands(scored: Iterable[tuple[Corpus, Score]]) -> Mapping[str, int]:
             f"({', '.join(names)})",
         }
     if supported:
-        write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())
+        write_atomically(path, _text(content).encode())
     return {name: len(found) for name, found in supported.items()}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    """The file with one class to a line."""
+
+    def told(value: object) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    classes = ",\n".join(f"    {told(name)}: {told(band)}" for name, band in content["classes"].items())
+    heads = "".join(f"  {told(key)}: {told(value)},\n" for key, value in content.items() if key != "classes")
+    return f'{{\n{heads}  "classes": {{\n{classes}\n  }}\n}}\n'
 
 
 def _ratios(case: Case, score: CaseScore) -> Iterable[tuple[str, float]]:
