@@ -27,7 +27,7 @@ TRANSFORMERS = (
     "convnext",
     "resnet",
     "vit",
-    "mamba2",
+    "mamba",
     "hybrid",
     "gpt2",
     "gpt_neox",

@@ -1,15 +1,15 @@
 """The mixer of Mamba 1 in plain PyTorch, as transformers runs it where the `mamba_ssm` kernels are not installed.
 
 The loop over the sequence is told as one operator: every step keeps its own state, so all states are kept at once.
-Source: transformers 5.24, `models/mamba/modeling_mamba.py: MambaMixer.forward`, `mamba_selective_scan`, checked against
-a run of it.
+Source: transformers 5.24, `models/mamba/modeling_mamba.py: MambaMixer.forward`, `mamba_selective_scan`, and
+`models/jamba/modeling_jamba.py: JambaMambaMixer.forward`, checked against a run of them.
 """
 
 from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
-from planner.engine.activations.blocks import linear, make_linear
+from planner.engine.activations.blocks import linear, make_linear, rms_norm
 from planner.engine.activations.functions import activate, saves_output
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.ops_scan import convolution
@@ -29,6 +29,8 @@ class MambaShape:
     """Prefix of its dimensions, as in `LayerShape`."""
     bias: bool
     conv_bias: bool
+    inner_norms: bool
+    """The time step, B and C are normalised (Jamba)."""
 
     def dim(self, name: str) -> str:
         return f"{self.name}{name}"
@@ -51,6 +53,8 @@ def make_mamba(t: Tape, recipe: Recipe, mixer: MambaShape) -> StateWeights:
     }
     if mixer.conv_bias:
         shapes["conv1d bias"] = (inner,)
+    if mixer.inner_norms:
+        shapes |= {"dt norm": (rank,), "B norm": (mixer.dim("state"),), "C norm": (mixer.dim("state"),)}
     full = recipe.lora is None
     return StateWeights(
         linears, {name: t.parameter(dims, recipe.weight_dtype, trainable=full) for name, dims in shapes.items()}
@@ -79,6 +83,10 @@ def mamba_mixer(t: Tape, mixer: MambaShape, weights: StateWeights, hidden_states
         step, b, c = split(
             t, selected, (batch, sequence, mixer.dim("step rank")), (batch, sequence, state), (batch, sequence, state)
         )
+        if mixer.inner_norms:
+            step = rms_norm(t, others["dt norm"], step, "dt_layernorm")
+            b = rms_norm(t, others["B norm"], b, "b_layernorm")
+            c = rms_norm(t, others["C norm"], c, "c_layernorm")
         dt = ops.matmul(t, step, ops.view(t, linears["dt_proj"].weight), (batch, sequence, inner), "time step")
         dt = ops.contiguous(t, dt, batch, inner, sequence, label="time step, channels first")
         output = _scan(t, mixer, x, dt, a, b, c, gate, others["D"], linears["dt_proj"].bias)

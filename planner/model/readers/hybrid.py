@@ -20,11 +20,13 @@ from planner.model.spec import (
     Norm,
     ParallelMixers,
     RealGatedRecurrence,
+    Routing,
     ShortConvolution,
 )
 
 _PLAIN = Traits()
 _BIASED = Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias")
+_JAMBA_ROUTING = Routing(normalised=False, fp32_weights=False)
 _LINEAR = ("linear_attention", "mamba", "mamba2", "M", "conv", "short_conv")
 
 
@@ -62,7 +64,9 @@ def _jamba(config: Config, task: str | None) -> ModelSpec:
     )
     looks, dense = attention(config, replace(_PLAIN, rotary=False)), feed_forward(config, _PLAIN)
     experts = config.size("num_experts")
-    sparse = mixture(config, Sparsity(_PLAIN, size="intermediate_size")) if experts > 1 else dense
+    sparse = (
+        mixture(config, Sparsity(_PLAIN, size="intermediate_size", routing=_JAMBA_ROUTING)) if experts > 1 else dense
+    )
 
     def one(index: int) -> LayerGroup:
         looking = index % config.size("attn_layer_period") == config.count("attn_layer_offset")

@@ -42,6 +42,13 @@ MAMBA = {
     "conv_kernel": 4, "time_step_rank": 4, "tie_word_embeddings": False, "use_conv_bias": True, "use_bias": False,
 }  # fmt: skip
 
+JAMBA = {
+    "model_type": "jamba", "hidden_size": 32, "intermediate_size": 56, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "num_hidden_layers": 4, "vocab_size": 64, "num_experts": 4, "num_experts_per_tok": 2,
+    "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1,
+    "mamba_d_state": 8, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": 4, "tie_word_embeddings": False,
+}  # fmt: skip
+
 
 def plan(config: dict[str, Any], name: str = "training", **fields: Any) -> PhasePlan:
     document = {"model": {"config": config, "task": "causal-lm"}, "phases": {name: fields}}
@@ -97,14 +104,17 @@ def test_a_small_mixture_of_mamba_2_and_attention(
     assert phase.moments["backward"].allocated_bytes - start == backward
 
 
-@pytest.mark.parametrize(("precision", "kept"), [("fp32", 795652), ("bf16", 783236)])
-def test_a_small_mamba_keeps_the_state_of_every_token(precision: str, kept: int) -> None:
-    phase = plan(MAMBA, precision=precision, micro_batch_size=2, sequence_length=40)
+@pytest.mark.parametrize(
+    ("config", "precision", "kept"),
+    [(MAMBA, "fp32", 795652), (MAMBA, "bf16", 783236), (JAMBA, "fp32", 2463332), (JAMBA, "bf16", 2121700)],
+)
+def test_mamba_1_keeps_the_state_of_every_token(config: dict[str, Any], precision: str, kept: int) -> None:
+    phase = plan(config, precision=precision, attention_implementation="eager", micro_batch_size=2, sequence_length=40)
     start = phase.moments["start_of_step"].allocated_bytes
     assert phase.moments["end_of_forward"].allocated_bytes - start == kept
 
 
-@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL, BAMBA, NEMOTRON_H, MAMBA])
+@pytest.mark.parametrize("config", [MAMBA2_130M, SMALL, BAMBA, NEMOTRON_H, MAMBA, JAMBA])
 def test_gradients_are_as_many_as_parameters(config: dict[str, Any]) -> None:
     held = plan(config, precision="bf16", sequence_length=256).moments["optimizer_step"].components["gradients"]
     assert held == 2 * parameters(read_config(config, "causal-lm", ""))

@@ -1,6 +1,7 @@
-"""Decoders that mix Mamba 2 with attention: Bamba (a feed-forward in each layer), Nemotron-H (one block in each).
+"""Decoders that mix state spaces with attention: Bamba and Jamba (a feed-forward in each layer), Nemotron-H.
 
-Sources: transformers 5.24, `models/bamba/modeling_bamba.py`, `models/nemotron_h/modeling_nemotron_h.py`.
+Sources: transformers 5.24, `models/bamba/modeling_bamba.py`, `models/jamba/modeling_jamba.py`,
+`models/nemotron_h/modeling_nemotron_h.py` (one block in each layer).
 """
 
 from collections.abc import Iterable
@@ -28,16 +29,25 @@ from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.experts import make_experts, mixture
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
 from planner.engine.activations.models import llama, moe
-from planner.engine.activations.models.mamba2 import fp32_loss, scan_dims, state_cache, state_shape, state_symbols
+from planner.engine.activations.models.mamba import (
+    fp32_loss,
+    mamba_shape,
+    mamba_symbols,
+    scan_dims,
+    state_cache,
+    state_shape,
+    state_symbols,
+)
 from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.rotary import rotate_part
+from planner.engine.activations.selective_scan import MambaShape, make_mamba, mamba_mixer
 from planner.engine.activations.setting import Found, Loads, Setting
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.state_space import Mamba2Shape, StateCache, StateWeights, make_mamba2, mamba2_mixer
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
-from planner.model.spec import RMS_NORM, Attention, LayerGroup, Mamba2, ModelSpec, Norm
+from planner.model.spec import RMS_NORM, Attention, LayerGroup, Mamba, Mamba2, ModelSpec, Norm
 
 HYBRID = "transformers 5.24, models/bamba/modeling_bamba.py: BambaDecoderLayer.forward"
 
@@ -47,7 +57,7 @@ class LayerKind:
     """One kind of layer: what mixes tokens in it, and whether a feed-forward follows or stands alone."""
 
     shape: LayerShape
-    state: Mamba2Shape | None
+    state: Mamba2Shape | MambaShape | None
     attends: bool
     feeds: bool
 
@@ -105,10 +115,16 @@ def _make_layer(t: Tape, recipe: Recipe, kind: LayerKind, slot: str) -> HybridLa
         slot,
         kind,
         weights,
-        make_mamba2(t, recipe, kind.state) if kind.state is not None else None,
+        _make_state(t, recipe, kind.state),
         make_cache(t, recipe, shape, slot) if kind.attends else None,
-        state_cache(t, recipe, kind.state, slot) if kind.state is not None else None,
+        state_cache(t, recipe, kind.state, slot) if isinstance(kind.state, Mamba2Shape) else None,
     )
+
+
+def _make_state(t: Tape, recipe: Recipe, state: Mamba2Shape | MambaShape | None) -> StateWeights | None:
+    if state is None:
+        return None
+    return make_mamba(t, recipe, state) if isinstance(state, MambaShape) else make_mamba2(t, recipe, state)
 
 
 @dataclass(slots=True)
@@ -213,7 +229,10 @@ def _run_layer(
         hidden_states = _norm(t, body, norms["input"], hidden_states, "input_layernorm")
         if kind.state is not None:
             assert layer.state is not None
-            hidden_states = mamba2_mixer(t, kind.state, layer.state, hidden_states, layer.past)
+            if isinstance(kind.state, MambaShape):
+                hidden_states = mamba_mixer(t, kind.state, layer.state, hidden_states)
+            else:
+                hidden_states = mamba2_mixer(t, kind.state, layer.state, hidden_states, layer.past)
         else:
             hidden_states = _attention(t, layer, hidden_states, tables, mask)
         hidden_states = ops.add(t, residual, hidden_states, "residual sum")
@@ -247,7 +266,7 @@ def _attention(
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Layers of Mamba 2, plain attention, feed-forwards and experts, each behind an RMS norm."""
     groups = spec.stack.groups
-    mixed = any(isinstance(group.mixer, Mamba2) for group in groups)
+    mixed = any(isinstance(group.mixer, Mamba | Mamba2) for group in groups)
     if len(spec.stacks) > 1 or not mixed or not all(_is_told(group) for group in groups):
         return None
     likened = moe.with_experts(moe.with_attention(llama.approximate(spec, setting), spec), spec, setting)
@@ -256,17 +275,21 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     symbols: list[Factor] = list(likened.symbols)
     for shape, group in zip(likened.body.layers, groups, strict=True):
         mixer = group.mixer
-        state = state_shape(shape.name, mixer, setting) if isinstance(mixer, Mamba2) else None
+        state: Mamba2Shape | MambaShape | None = None
+        if isinstance(mixer, Mamba2):
+            state = state_shape(shape.name, mixer, setting)
+            symbols += state_symbols(shape.name, mixer, setting)
+        elif isinstance(mixer, Mamba):
+            state = mamba_shape(shape.name, mixer)
+            symbols += mamba_symbols(shape.name, mixer, setting)
         feed_forward = llama.feed_forward_of(group)
         if not isinstance(mixer, Attention):
             shape = replace(shape, qk_norm=False)
         if shape.experts is None:
             shape = replace(shape, activation=feed_forward.activation)
         kinds.append(LayerKind(shape, state, isinstance(mixer, Attention), group.feed_forward is not None))
-        if isinstance(mixer, Mamba2):
-            symbols += state_symbols(shape.name, mixer, setting)
     mixers = [group.mixer for group in groups]
-    state_mixer = next(mixer for mixer in mixers if isinstance(mixer, Mamba2))
+    state_mixer = next(mixer for mixer in mixers if isinstance(mixer, Mamba | Mamba2))
     body = HybridBody(
         tuple(kinds),
         rotates=any(isinstance(mixer, Attention) and mixer.rotary_share > 0 for mixer in mixers),
@@ -287,7 +310,7 @@ def _is_told(group: LayerGroup) -> bool:
         mixer.fused or mixer.gated or mixer.sinks or mixer.softcap or mixer.qk_norm
     )
     return (
-        (mixer is None or isinstance(mixer, Mamba2) or plain_attention)
+        (mixer is None or isinstance(mixer, Mamba | Mamba2) or plain_attention)
         and (group.feed_forward is None or moe.is_told(group))
         and llama.is_llama_shaped(replace(group, norm=RMS_NORM))
         and group.norm.computed in ("weight-after-cast", "weight-in-fp32")

@@ -189,25 +189,26 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
             layers.append((state_shape(name, mixer, setting), copies))
             symbols += state_symbols(name, mixer, setting)
         elif isinstance(mixer, Mamba):
-            layers.append((MambaShape(name, mixer.bias, mixer.conv_bias), copies))
-            symbols += _mamba_symbols(name, mixer, setting)
+            layers.append((mamba_shape(name, mixer), copies))
+            symbols += mamba_symbols(name, mixer, setting)
     first = groups[0].mixer
     assert isinstance(first, Mamba2 | Mamba)
     body = StateBody(tuple(layers), first.fp32_residual, spec.head is not None and spec.head.tied)
 
     def derived(loads: Loads) -> tuple[Factor, ...]:
-        if isinstance(first, Mamba2):
-            return scan_dims(first, loads)
-        return (
-            Factor("length with convolution padding", loads.sequence + first.kernel - 1),
-            Factor("sequence less one", loads.sequence - 1),
-        )
+        return scan_dims(first, loads)
 
     counts = {str(index): group.count for index, group in enumerate(groups)}
     return Found(body, tuple(symbols), counts, derived)
 
 
-def _mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:
+def mamba_shape(name: str, mixer: Mamba) -> MambaShape:
+    """The mixer of one kind of layer, without sizes."""
+    return MambaShape(name, mixer.bias, mixer.conv_bias, mixer.inner_norms)
+
+
+def mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:
+    """The sizes of one kind of layer's mixer."""
     return [
         divided(f"{name}inner", mixer.inner_size, setting.tensor_parallel),
         Factor(f"{name}state", mixer.state_size),
@@ -217,13 +218,16 @@ def _mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:
     ]
 
 
-def scan_dims(mixer: Mamba2, loads: Loads) -> tuple[Factor, ...]:
-    """The chunks that a sequence is cut into, and its length with what the convolution adds."""
+def scan_dims(mixer: Mamba | Mamba2, loads: Loads) -> tuple[Factor, ...]:
+    """The length with what the convolution adds, and what the scan cuts the sequence into."""
+    longer = Factor("length with convolution padding", loads.sequence + mixer.kernel - 1)
+    if isinstance(mixer, Mamba):
+        return (longer, Factor("sequence less one", loads.sequence - 1))
     chunks = (loads.sequence + mixer.chunk - 1) // mixer.chunk
     return (
+        longer,
         Factor("chunks", chunks, f"tokens in chunks of {mixer.chunk}"),
         Factor("chunks and the start", chunks + 1),
-        Factor("length with convolution padding", loads.sequence + mixer.kernel - 1),
     )
 
 
