@@ -192,7 +192,7 @@ SPARSE: dict[str, Sparsity] = {
         size="intermediate_size",
         shared=_hunyuan_shared,
         router="linear",
-        routing=_IN_MODEL_DTYPE,
+        routing=Routing(fp32=True),
     ),
 }
 

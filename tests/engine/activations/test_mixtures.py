@@ -74,6 +74,9 @@ GPT_OSS = {
     **SMALL, "model_type": "gpt_oss", "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 8,
     "attention_bias": True, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"],
 }  # fmt: skip
+HUNYUAN = {
+    **SMALL, "model_type": "hunyuan_v1_moe", "num_key_value_heads": 2, "head_dim": 8, "num_experts": 8, "moe_topk": 2,
+}  # fmt: skip
 SMALL_MIXTRAL = {**SMALL, "model_type": "mixtral", "num_key_value_heads": 2, "num_local_experts": 8}
 
 
@@ -162,6 +165,7 @@ def test_batched_products_gather_the_matrices_of_every_row(config: dict[str, Any
         (DEEPSEEK_V2_GROUPED, "bf16", 514916, 555240),
         (DEEPSEEK_V3, "bf16", 499876, 540200),
         (DEEPSEEK_V3, "fp32", 666916, 707240),
+        (HUNYUAN, "bf16", 665988, 706312),
         (GPT_OSS, "bf16", 555908, 596232),
         (GPT_OSS, "fp32", 968708, 1043400),
     ],
