@@ -228,7 +228,9 @@ def rotary_tables(t: Tape, head_dim: str, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def rotate(t: Tape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, half: str) -> tuple[Tensor, Tensor]:
-    """`apply_rotary_pos_emb`."""
+    """`apply_rotary_pos_emb`; Liger's kernel rotates in place."""
+    if t.techniques.liger:
+        return ops.view(t, q), ops.view(t, k)
     with t.module("rotary", f"{LLAMA}: apply_rotary_pos_emb"):
         q_embed = ops.add(t, ops.mul(t, q, cos), ops.mul(t, ops.cat_halves(t, q, half), sin), "rotated q")
         k_embed = ops.add(t, ops.mul(t, k, cos), ops.mul(t, ops.cat_halves(t, k, half), sin), "rotated k")
@@ -246,6 +248,9 @@ def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor
     """`LlamaMLP.forward`, or the plain two-layer form."""
     with t.module("mlp", f"{LLAMA}: LlamaMLP.forward"):
         linears = weights.linears
+        if t.techniques.liger and shape.gated and shape.activation == "silu":
+            gate, up = linear(t, linears["gate_proj"], x), linear(t, linears["up_proj"], x)
+            return linear(t, linears["down_proj"], _liger_swiglu(t, gate, up))
         if not shape.gated:
             return linear(t, linears["down_proj"], activate(t, linear(t, linears["up_proj"], x), shape.activation))
         return linear(
@@ -258,3 +263,17 @@ def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor
                 "gated product",
             ),
         )
+
+
+def _liger_swiglu(t: Tape, gate: Tensor, up: Tensor) -> Tensor:
+    """`LigerSiLUMulFunction`: keeps both inputs, over which backward writes their gradients."""
+    with t.module("swiglu", "Liger-Kernel, ops/swiglu.py"):
+        out = t.new(gate.dims, gate.dtype, "gated product")
+        t.tick("gated product")
+
+        def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+            t.tick("gated product backward, in place")
+            return [saved[0].handle(), saved[1].handle()]
+
+        record(t, "swiglu", [gate, up], [out], backward, [gate, up])
+        return out

@@ -32,6 +32,8 @@ class Techniques:
     """Kinds of layer that keep everything where the others are checkpointed."""
     trained_kinds: frozenset[str] = frozenset()
     """Kinds of layer that are trained where everything else is frozen."""
+    liger: bool = False
+    """Liger's kernels in place of a layer's norms, rotary embedding and gated activation."""
     int8_base: bool = False
     """A quantized base is held in 8 bits (LLM.int8), not in 4."""
     kernel_norms: bool = False

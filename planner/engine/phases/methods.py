@@ -33,7 +33,8 @@ def techniques(phase: TrainingStep) -> Techniques:
         loss_parallel=divides_logits(phase) and phase.parallelism.tensor > 1,
         keeps_logits=phase.loss_keeps_logits,
         int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",
-        kernel_norms=phase.activation_profile in ("torchtitan", "torchtune"),
+        liger=(liger := _uses_liger(phase)),
+        kernel_norms=liger or phase.activation_profile in ("torchtitan", "torchtune"),
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
 
@@ -77,6 +78,14 @@ def _update_copies(phase: TrainingStep) -> int:
 def _copies(instant: Mapping[str, Any], own: int) -> float:
     width = instant.get("bytes", own)
     return float(instant.get("copies", 0)) * (width if isinstance(width, int) else own) / own
+
+
+def _uses_liger(phase: TrainingStep) -> bool:
+    """transformers takes a loss fused with the head from Liger, which replaces further operators by default.
+
+    Source: Liger-Kernel `transformers/monkey_patch.py: apply_liger_kernel_to_llama`.
+    """
+    return phase.activation_profile == "hf-transformers" and phase.loss_implementation == "fused_linear"
 
 
 def _fp8(phase: TrainingStep) -> Fp8:

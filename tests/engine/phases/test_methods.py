@@ -180,3 +180,13 @@ def test_a_compiled_loss_in_chunks_keeps_16_bit_logits() -> None:
         return plan(loss_implementation="chunked", **loss).moments["end_of_forward"].allocated_bytes
 
     assert kept() - kept(compile_loss=True) == pytest.approx(2 * TOKENS * VOCAB, rel=0.4)
+
+
+def test_a_loss_fused_with_the_head_brings_ligers_other_kernels() -> None:
+    # Liger-Kernel: norms keep 16-bit input and a number per row, the activation keeps gate and up, rotation is in
+    # place. Per token of a layer: residual, norm output twice, q, k, v, attention, its logarithms, gate, up, product.
+    kept = plan(loss_implementation="fused_linear").layer_activation_bytes
+    q, k = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
+    per_token = 2 * (4 * HIDDEN + 2 * q + 2 * k + 3 * FFN) + 4 * HEADS + 2 * 4
+    first_input = 2 * HIDDEN  # the embedding's output is no layer's
+    assert kept == pytest.approx(TOKENS * (LAYERS * per_token - first_input), rel=0.01)
