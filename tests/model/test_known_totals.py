@@ -172,3 +172,33 @@ def test_gpt_oss_120b_has_5_1_billion_active_of_116_8() -> None:
     assert parameters(spec) == 116_829_156_672
     # The model card's 5.13 B leaves the input embedding (201,088 x 2880) out.
     assert active_parameters(spec) - 201_088 * 2880 == pytest.approx(5.13e9, rel=2e-3)
+
+
+def test_a_head_that_only_the_language_part_unties_is_counted() -> None:
+    """The Hub states 24,011,361,280 parameters for Mistral Small 3.1 24B."""
+    config = {
+        "model_type": "mistral3",
+        "text_config": {
+            "model_type": "mistral",
+            "hidden_size": 5120,
+            "intermediate_size": 32768,
+            "num_hidden_layers": 40,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "vocab_size": 131072,
+            "tie_word_embeddings": False,
+        },
+        "vision_config": {
+            "model_type": "pixtral",
+            "hidden_size": 1024,
+            "intermediate_size": 4096,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "image_size": 1540,
+            "patch_size": 14,
+        },
+        "spatial_merge_size": 2,
+        "multimodal_projector_bias": False,
+    }
+    assert parameters(read_config(config)) == 24_011_361_280

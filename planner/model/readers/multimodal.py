@@ -175,9 +175,14 @@ def text_model(text: Config) -> ModelSpec:
 def joined(
     config: Config, task: str | None, text: Config, language: ModelSpec, towers: tuple[Stack, ...], ties: bool
 ) -> ModelSpec:
-    """Language model first, then towers; the head is tied as the whole configuration says."""
+    """Language model first, then towers; the head is tied as the whole configuration says.
+
+    Where only the text part says it, its word counts: servers build the language model from that
+    part alone (vLLM `init_vllm_registered_model`), and transformers asks `get_text_config` (4.x).
+    """
     kind = task_of(config, task, "image-text-to-text")
-    tied = config.flag("tie_word_embeddings") or (ties and text.flag("tie_word_embeddings"))
+    speaker = text if text.states("tie_word_embeddings") and not config.states("tie_word_embeddings") else config
+    tied = speaker.flag("tie_word_embeddings") or (ties and text.flag("tie_word_embeddings"))
     head: Head | None = None
     if kind != "feature-extraction":
         head = replace(language.head or Head(text.size("vocab_size")), tied=tied)
