@@ -71,14 +71,14 @@ def _route(
         if routing.scores in ("softmax", "grouped-softmax"):
             scores = ops.softmax(t, ops.to(t, logits, "fp32", "logits in fp32"))
             if routing.scores == "grouped-softmax":
-                scores = _best_groups(t, shape, scores, scores, 1)
+                scores = _best_groups(t, shape, scores, 1)
             chosen, places = ops_experts.top_k(t, scores, top)
         else:
             scores = saves_output(t, ops.to(t, logits, "fp32", "logits in fp32"), "sigmoid")
             with t.no_grad():
                 choice = ops.shift(t, scores, "corrected scores")
                 if routing.scores == "grouped-sigmoid":
-                    choice = _best_groups(t, shape, scores, choice, 2)
+                    choice = _best_groups(t, shape, choice, 2)
                 places = ops_experts.top_k(t, choice, top)[1]
             chosen = ops_experts.gather(t, scores, places, "scores of the chosen")
             del choice
@@ -105,7 +105,7 @@ def _router_logits(
     return ops.matmul(t, ops.view(t, x), ops.view(t, router), dims, "router logits")
 
 
-def _best_groups(t: Tape, shape: LayerShape, scores: Tensor, choice: Tensor, best: int) -> Tensor:
+def _best_groups(t: Tape, shape: LayerShape, choice: Tensor, best: int) -> Tensor:
     """Scores with those outside the best groups of experts masked; a group counts by its `best` experts."""
     groups: Dim = layer_dims(shape, "expert groups")
     tokens = choice.dims[:-1]
@@ -129,7 +129,7 @@ def _best_groups(t: Tape, shape: LayerShape, scores: Tensor, choice: Tensor, bes
         t.tick("masked experts")
         del boolean
     masked = masked_fill(t, choice, negative, choice.dims, "scores of the chosen groups")
-    del group_mask, score_mask, chosen, scores
+    del group_mask, score_mask, chosen
     return masked
 
 
