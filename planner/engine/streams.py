@@ -51,20 +51,23 @@ def _pools(settled: SettledPhase, sharding: Sharding) -> Iterable[tuple[str, int
     root = units[f"unit {ROOT}"]
     layer = max((size for name, size in units.items() if name != f"unit {ROOT}"), default=0)
     layer_shard = max((size for name, size in shards.items() if name != f"shard of {ROOT}"), default=0)
-    held = shards[f"shard of {ROOT}"] + sum(
-        int(count) * shards.get(f"shard of {kind}", 0) for kind, count in lowered.layers.items()
-    )
+    trained = {name: int(factor.value) for name, factor in lowered.symbols.items() if name.startswith("trained ")}
+    held = 0
+    if not sharding.offloads:
+        held = trained[f"trained shard of {ROOT}"] + sum(
+            int(count) * trained.get(f"trained shard of {kind}", 0) for kind, count in lowered.layers.items()
+        )
     compute, reduce = BYTES[sharding.compute_dtype], BYTES[sharding.reduce_dtype]
     gradients = held * BYTES[sharding.shard_dtype]
     if sharding.flat_parameters:
-        cast = root * reduce if sharding.reduce_dtype != sharding.compute_dtype else 0
+        cast = trained[f"trained in {ROOT}"] * reduce if sharding.reduce_dtype != sharding.compute_dtype else 0
         yield "unshard stream", compute * (root + 2 * layer), ("gathered shards",)
         yield "post-backward stream", cast + gradients, ("flat gradient, cast", "sharded gradients")
         return
     whole = "fp8" if sharding.gathers_fp8 else sharding.compute_dtype
     gathered = compute * root + BYTES[whole] * (layer + layer_shard)
     yield "all-gather stream", gathered, ("gathered shards", "this rank's shard, cast")
-    rest = 0 if sharding.reduce_dtype == sharding.shard_dtype else reduce * shards[f"shard of {ROOT}"]
+    rest = 0 if sharding.reduce_dtype == sharding.shard_dtype else reduce * trained[f"trained shard of {ROOT}"]
     yield "reduce-scatter stream", gradients + rest, ("sharded gradients", "sharded gradients, cast")
 
 

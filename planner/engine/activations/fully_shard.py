@@ -35,6 +35,9 @@ class Unit:
     gathered: Tensor | None = None
     """All-gather output that waits to be copied into parameters."""
     parameters: Tensor | None = None
+    slot: str = ""
+    stays_to_the_end: bool = False
+    """Nothing in front of it is trained, so that no gradient of its input tells when it is done."""
 
     @property
     def gathered_dtype(self) -> str:
@@ -74,6 +77,7 @@ class Unit:
         """`pre_forward`: gather, and see to it that gradients are scattered once the input's gradient is there."""
         self.unshard(t)
         self.wait(t, forward=True)
+        self.slot, self.stays_to_the_end = t.slot, not x.requires_grad
         return self._hook(t, x, self.post_backward)
 
     def leave(self, t: Tape, out: Tensor) -> Tensor:
@@ -97,7 +101,10 @@ class Unit:
     def pre_backward(self, t: Tape) -> None:
         self.unshard(t)
         self.wait(t, forward=False)
-        if self.previous is not None:
+        if self.previous is None:
+            return
+        # What outlives its layer must not be taken for something that every layer holds.
+        with t.layer(self.previous.slot if self.previous.stays_to_the_end else t.slot):
             self.previous.unshard(t)
 
     def post_backward(self, t: Tape) -> None:
@@ -106,7 +113,7 @@ class Unit:
         for weight in self.weights:
             weight.grad = None
         sharding = self.owner.sharding
-        if not sharding.flat_parameters:
+        if not (sharding.flat_parameters and gradients):
             self.parameters = None
         self.owner.reduce_input = None
         if not gradients:
@@ -121,7 +128,7 @@ class Unit:
         """FSDP2: gradients are copied into one buffer, which stays until the next unit's."""
         sharding = self.owner.sharding
         self.owner.reduce_input = t.new(
-            (f"unit {self.kind}",), sharding.reduce_dtype, "gradients to be reduced", GRADIENTS
+            (f"trained in {self.kind}",), sharding.reduce_dtype, "gradients to be reduced", GRADIENTS
         )
         t.tick("gradients copied in")
         # The loop variable of `foreach_reduce` goes on holding the last gradient.
@@ -133,25 +140,26 @@ class Unit:
     def _scatter_flat(self, t: Tape, gradients: list[Tensor]) -> None:
         """FSDP1: the flat parameter's gradient, its cast to the reduce dtype, and the shard, all at once."""
         sharding = self.owner.sharding
-        flat = t.new((f"unit {self.kind}",), sharding.compute_dtype, "flat gradient", GRADIENTS)
+        flat = t.new((f"trained in {self.kind}",), sharding.compute_dtype, "flat gradient", GRADIENTS)
         t.tick("gradients joined")
         gradients.clear()
         self.parameters = None
         cast = flat
         if sharding.reduce_dtype != sharding.compute_dtype:
-            cast = t.new((f"unit {self.kind}",), sharding.reduce_dtype, "flat gradient, cast", GRADIENTS)
+            cast = t.new((f"trained in {self.kind}",), sharding.reduce_dtype, "flat gradient, cast", GRADIENTS)
             t.tick("flat gradient cast")
         self._keep_shard(t)
         del flat, cast
 
     def _keep_shard(self, t: Tape) -> None:
         sharding = self.owner.sharding
-        shard = t.new((f"shard of {self.kind}",), sharding.reduce_dtype, "sharded gradients", GRADIENTS)
+        shard = t.new((f"trained shard of {self.kind}",), sharding.reduce_dtype, "sharded gradients", GRADIENTS)
         t.tick("reduce-scatter")
         if sharding.reduce_dtype != sharding.shard_dtype:
-            shard = t.new((f"shard of {self.kind}",), sharding.shard_dtype, "sharded gradients", GRADIENTS)
+            shard = t.new((f"trained shard of {self.kind}",), sharding.shard_dtype, "sharded gradients", GRADIENTS)
             t.tick("sharded gradients, cast")
-        self.owner.scattered.append(shard)
+        if not sharding.offloads:
+            self.owner.scattered.append(shard)
 
 
 @dataclass(slots=True)
@@ -185,12 +193,12 @@ class FullyShard:
 
     def left_over_gradients(self, t: Tape) -> list[Tensor]:
         """Sharded gradients of the step before, where zeroing did not free them."""
-        if not self.sharding.keeps_gradients:
+        if not self.sharding.keeps_gradients or self.sharding.offloads:
             return []
         made: list[Tensor] = []
         for slot, unit in self.units.items():
             with t.layer(slot), t.module("fsdp", self.source):
-                dims = (f"shard of {unit.kind}",)
+                dims = (f"trained shard of {unit.kind}",)
                 made.append(t.new(dims, self.sharding.shard_dtype, "sharded gradients of the last step", GRADIENTS))
         return made
 
@@ -209,37 +217,60 @@ class FullyShard:
         self.reduce_input = None
 
 
+@dataclass(frozen=True, slots=True)
+class UnitWeight:
+    """One weight of a unit."""
+
+    dims: Dims
+    trained: bool
+    packed: bool
+    """Quantized to 4 bits: gathered as it is stored, two weights per byte."""
+
+
 @lru_cache(maxsize=256)
-def unit_shapes(recipe: Recipe) -> Mapping[str, tuple[Dims, ...]]:
-    """The shapes of all weights of one unit of each kind."""
+def unit_weights(recipe: Recipe) -> Mapping[str, tuple[UnitWeight, ...]]:
+    """All weights of one unit of each kind."""
     model = recipe.body.build(Tape(), replace(recipe, sharding=None))
-    shapes: dict[str, tuple[Dims, ...]] = {}
+    found: dict[str, tuple[UnitWeight, ...]] = {}
     seen: set[int] = set()
     for slot, _, weight in model.weights():
         if id(weight) not in seen and not slot.endswith(("/middle", "/last")):
             seen.add(id(weight))
-            shapes[unit_kind(slot)] = (*shapes.get(unit_kind(slot), ()), weight.dims)
-    return shapes
+            packed = recipe.quantized_base and bool(slot) and len(weight.dims) > 1 and not weight.requires_grad
+            one = UnitWeight(weight.dims, weight.requires_grad, packed)
+            found[unit_kind(slot)] = (*found.get(unit_kind(slot), ()), one)
+    return found
 
 
 def unit_symbols(recipe: Recipe, symbols: Mapping[str, Factor], ranks: int, experts: int = 1) -> tuple[Factor, ...]:
-    """How many parameters a unit of each kind has, and how many of them a rank holds.
+    """How many parameters a unit of each kind has, how many are trained, and how many of them a rank holds.
 
     Experts that `experts` of the ranks share are divided over fewer ranks, each of which holds fewer of them.
     """
     found: list[Factor] = []
-    for kind, shapes in unit_shapes(recipe).items():
-        sizes = [prod(int(symbols[dim].value) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
-        elements = sum(sizes)
-        spread = min(experts, ranks)
-        apart = sum(size for size, shape in zip(sizes, shapes, strict=True) if _is_expert(shape))
-        whole = elements + apart * (spread - 1)
+    spread = min(experts, ranks)
+    for kind, unit in unit_weights(recipe).items():
         what = "outside the layers" if kind == ROOT else "of a layer"
-        found += [
-            Factor(f"unit {kind}", elements, f"parameters {what}"),
-            Factor(f"shard of {kind}", -(-whole // ranks), f"{whole} parameters {what} / {ranks} ranks"),
-        ]
+        trained = tuple(weight for weight in unit if weight.trained)
+        for weights, name, shard, title in (
+            (unit, f"unit {kind}", f"shard of {kind}", f"parameters {what}"),
+            (trained, f"trained in {kind}", f"trained shard of {kind}", f"trained parameters {what}"),
+        ):
+            sizes = [_elements(weight, symbols) for weight in weights]
+            elements = sum(sizes)
+            apart = sum(size for size, weight in zip(sizes, weights, strict=True) if _is_expert(weight.dims))
+            whole = elements + apart * (spread - 1)
+            found += [
+                Factor(name, elements, title),
+                Factor(shard, -(-whole // ranks), f"{whole} {title} / {ranks} ranks"),
+            ]
     return tuple(found)
+
+
+def _elements(weight: UnitWeight, symbols: Mapping[str, Factor]) -> int:
+    """Elements; packed ones count as 16-bit words."""
+    size = prod(int(symbols[dim].value) if isinstance(dim, str) else dim for dim in weight.dims)
+    return -(-size // 4) if weight.packed else size
 
 
 def _is_expert(shape: Dims) -> bool:

@@ -65,6 +65,8 @@ class Sharding:
     reshard_after_forward: bool
     flat_parameters: bool = False
     """FSDP1: a unit's weights are views of one flat parameter, which gathering fills in place."""
+    offloads: bool = False
+    """Shards wait in host RAM, and sharded gradients go there."""
     gathers_fp8: bool = False
     """The linear weights of layers are gathered as float8."""
     keeps_gradients: bool = False

@@ -233,7 +233,10 @@ def _adapter_weights(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
         return ()
     elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
     factors = (Factor("adapter parameters", elements), Factor("bytes", tensors[0].dtype_bytes if tensors else 0))
-    return (Term("weights", "adapters", factors, ALL, ADAPTERS),)
+    ranks = Shards.of(choices.parallelism).weights
+    if choices.offload.parameters != "none" and ranks > 1:
+        return ()
+    return divided((Term("weights", "adapters", factors, ALL, ADAPTERS),), ranks)
 
 
 def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> tuple[int, ...]:

@@ -180,6 +180,7 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
         reshard,
         flat_parameters=flat,
         keeps_gradients=flat and spread.use_orig_params,
+        offloads=phase.offload.parameters != "none",
         gathers_fp8=phase.precision == "fp8" and phase.fp8_all_gather,
     )
 
