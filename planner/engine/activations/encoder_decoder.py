@@ -235,7 +235,11 @@ class Pair:
 
     def _logits(self, t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
         logits = linear(t, head, hidden_states)
-        return ops.shift(t, logits, "logits and their bias") if self.adds_bias else logits
+        if not self.adds_bias:
+            return logits
+        # The bias is in the weights' dtype: under autocast its sum with the logits is in fp32.
+        bias = t.parameter(("vocabulary",), self.recipe.weight_dtype, trainable=False)
+        return ops.add(t, logits, bias, "logits and their bias")
 
     def _scaled(self, t: Tape, hidden_states: Tensor) -> Tensor:
         return ops.elementwise(t, hidden_states, "scaled states") if self.scales_states else hidden_states

@@ -39,6 +39,8 @@ class EncoderShape:
     """Dropout after attention and after the feed-forward, in training."""
     drops_paths: bool = False
     """Stochastic depth after both, in training."""
+    mixer_drops: bool = True
+    """False: no dropout after attention (DistilBERT)."""
 
 
 @dataclass(slots=True)
@@ -83,7 +85,13 @@ def encoder_shape(
     key_bias = mixer.qkv_bias if mixer.key_bias is None else mixer.key_bias
     training = setting.training
     return EncoderShape(
-        shape, width, group.norm, key_bias, training and group.dropout > 0, training and group.drop_path > 0
+        shape,
+        width,
+        group.norm,
+        key_bias,
+        training and group.dropout > 0,
+        training and group.drop_path > 0,
+        group.mixer_drops,
     )
 
 

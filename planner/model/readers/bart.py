@@ -1,6 +1,6 @@
 """BART, mBART, Pegasus, Marian, Blenderbot and M2M-100: encoder-decoders that differ in norms and position tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.model.readers.config import Config
 from planner.model.readers.layers import MOST_LAYERS
@@ -9,6 +9,7 @@ from planner.model.readers.tasks import task_of
 from planner.model.spec import (
     LAYER_NORM,
     Attention,
+    Buffer,
     DenseFeedForward,
     Embedding,
     Head,
@@ -42,6 +43,7 @@ SHAPES = {
 }
 MODEL_TYPES = tuple(SHAPES)
 _BART_LABELS = 3
+_BIAS = "transformers 5.24, BartForConditionalGeneration: final_logits_bias"
 NAMES = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
@@ -53,8 +55,11 @@ def read(config: Config, task: str | None) -> ModelSpec:
     # Untied, each half has a token table of its own beside the shared one.
     tied = config.flag("tie_word_embeddings", True)
     shared = config.flag("share_encoder_decoder_embeddings", True)
+    decoder = half(config, "decoder", shape, Embedding(vocab, hidden), own_table=not (tied and shared))
+    if kind == "seq2seq-lm" and config.model_type != "m2m_100":
+        decoder = replace(decoder, buffers=(Buffer("final logits bias", vocab, source=_BIAS),))
     stacks = (
-        half(config, "decoder", shape, Embedding(vocab, hidden), own_table=not (tied and shared)),
+        decoder,
         half(config, "encoder", shape, None, own_table=not tied),
     )
     labels = _BART_LABELS if config.model_type == "bart" else 2

@@ -93,6 +93,7 @@ def _distilbert(config: Config, task: Task) -> ModelSpec:
         "attention_dropout",
         "dropout",
     )
+    group = replace(group, mixer_drops=False)
     stack = encoder_stack(
         config, group, tables(config, hidden, types=False), buffers=index_buffers(config, "position ids")
     )

@@ -88,7 +88,8 @@ def _feed_forward(config: Config) -> DenseFeedForward:
     return DenseFeedForward(
         config.size("d_ff"),
         gated,
-        projection.removeprefix("gated-"),
+        # `gated-gelu` is the tanh form, written in Python (`T5Config.__post_init__`).
+        "gelu_new" if projection == "gated-gelu" else projection.removeprefix("gated-"),
         # `wo` is kept in fp32 (`_keep_in_fp32_modules`), so 4-bit loaders leave it alone.
         down_linear="subclass",
         names=("wi_0", "wi_1" if gated else "wi", "wo"),

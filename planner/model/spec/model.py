@@ -96,6 +96,8 @@ class LayerGroup:
     """Distinct sets of weights where layers share them (ALBERT); None: each layer has its own."""
     dropout: float = 0.0
     """Dropout of what the mixer and the feed-forward give."""
+    mixer_drops: bool = True
+    """False: only what the feed-forward gives is dropped (DistilBERT)."""
     drop_path: float = 0.0
     """Stochastic depth: how often a sample loses what a half gives; in a pyramid the rate grows from 0 to this."""
     residual_scaled: bool = False

@@ -184,7 +184,7 @@ def _attention(
 def output_block(t: Tape, layer: EncoderLayer, role: str, norm: str, hidden_states: Tensor, residual: Tensor) -> Tensor:
     """`BertSelfOutput.forward` and `BertOutput.forward`: the norm comes after the sum."""
     projected = linear(t, layer.linears[role], hidden_states)
-    if layer.shape.dropout:
+    if layer.shape.dropout and (layer.shape.mixer_drops or role != "o_proj"):
         projected = ops.dropout(t, projected)
     return normalise(t, layer.norms[norm], ops.add(t, projected, residual, "residual sum"), norm)
 
