@@ -14,7 +14,7 @@ from planner.engine.activations.causal import CausalLayer, LayerParts, make_fuse
 from planner.engine.activations.eager import eager_attention, heads_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
-from planner.engine.activations.ops_shape import part, reshape, split
+from planner.engine.activations.ops_shape import cat, part, reshape, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.rotary import repeated, rotate_each, rotate_part, turned_in_fp32
 from planner.engine.activations.shape import LayerShape
@@ -223,6 +223,9 @@ def _separate(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor) ->
         projected = linear(t, linears[f"{name}_proj"], hidden_states)
         if name in norms:
             projected = normalise(t, norms[name], projected, f"{name}_norm")
+            if form.qk_norm_scope == "each":
+                # Every head has a norm of its own (StableLM 2); their outputs are joined again.
+                projected = cat(t, [projected], projected.dims, f"{name} of all heads")
         made.append(heads_of(t, projected, shape))
         del projected
     value = heads_of(t, linear(t, linears["v_proj"], hidden_states), shape)

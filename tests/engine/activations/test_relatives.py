@@ -29,6 +29,9 @@ SMALL: dict[str, Any] = {
     "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 4, "num_key_value_heads": 2,
     "vocab_size": 320, "max_position_embeddings": 128, "num_hidden_layers": 2,
 }  # fmt: skip
+STABLELM_2 = {
+    "model_type": "stablelm", "partial_rotary_factor": 0.25, "qk_layernorm": True, "use_parallel_residual": True,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,7 @@ def test_a_published_model_holds_what_was_traced(
         ),
         ({**SMALL, "model_type": "starcoder2"}, "fp32", 1588248, 1423368, 1750024),
         ({**SMALL, "model_type": "stablelm", "partial_rotary_factor": 0.25}, "fp32", 1975320, 1810440, 2137096),
+        ({**SMALL, **STABLELM_2}, "fp32", 1952792, 1787912, 2114568),
         (
             {
                 "model_type": "gptj",

@@ -152,7 +152,7 @@ def _form(group: LayerGroup) -> Form | None:
         and mixer.value_head_dim is None
         and mixer.key_bias is None
         and mixer.linear == feed_forward.linear == "linear"
-        and not (mixer.qk_norm is not None and (mixer.fused or mixer.qk_norm_scope == "each"))
+        and not (mixer.qk_norm is not None and mixer.fused)
         and not (mixer.fused and group.norm.kind == "layernorm")
     ):
         return None
