@@ -2,18 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QUndoStack
 from PySide6.QtWidgets import QMenu, QMenuBar, QSizePolicy, QToolBar, QWidget
 
 from planner.gui.icons import icon
 from planner.gui.theme import THEME_CHOICES
 from planner.gui.widgets.menu_button import ActionButton, menu_button
-
-if TYPE_CHECKING:
-    from planner.gui.main_window import MainWindow
 
 Key = QKeySequence.StandardKey
 UNITS = ("GiB", "GB")
@@ -22,59 +19,59 @@ _UNIT_TEXTS = {"GiB": "GiB (2³⁰ bytes)", "GB": "GB (10⁹ bytes)"}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One entry: what it is called, its keys, and what it does."""
+    """One entry: its name in the program, what it is called, its keys, and what it says about itself."""
 
     name: str
     text: str
-    keys: Key | str | None
-    run: Callable[[], object]
+    keys: Key | str | None = None
     short: str = ""
     tip: str = ""
 
 
-class Actions:
-    """Builds the actions of a window once; menus and toolbar share them."""
+COMMANDS = (
+    Command("new", "&New", Key.New, tip="Start a new plan"),
+    Command("open", "&Open…", Key.Open, tip="Open a plan, or a model's file"),
+    Command("save", "&Save", Key.Save, tip="Save the plan"),
+    Command("save_as", "Save &as…", Key.SaveAs),
+    Command("import", "&Import model…", "Ctrl+I"),
+    Command("import_folder", "Import &folder…", "Ctrl+Shift+I"),
+    Command("hub", "From the &Hub…", "Ctrl+H"),
+    Command("export", "&Export chart…", "Ctrl+E", "Save chart…", "Save as PNG, SVG or PDF"),
+    Command("quit", "&Quit", Key.Quit),
+    Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
+    Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
+    Command("model", "Pick &model", "Ctrl+M"),
+    Command("gpus", "Add &GPUs…", "Ctrl+G"),
+    Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
+    Command("rename", "Re&name plan…", "F2"),
+    Command("dimensions", "Edit &dimensions…", "Ctrl+D"),
+    Command("shortcuts", "&Keyboard shortcuts", "F1"),
+    Command("about", "&About VRAM Planner"),
+)
 
-    def __init__(self, window: "MainWindow") -> None:
+
+class Actions:
+    """Builds the actions of a window once; menus and toolbar share them. `run` is told the name of a command."""
+
+    def __init__(self, window: QWidget, undo_stack: QUndoStack, run: Callable[[str], object]) -> None:
         self._window = window
+        self._run = run
         self.by_name: dict[str, QAction] = {}
-        for command in (
-            Command("new", "&New", Key.New, lambda: window.documents.new(), tip="Start a new plan"),
-            Command("open", "&Open…", Key.Open, lambda: window.documents.ask_open(), tip="Open a plan"),
-            Command("save", "&Save", Key.Save, lambda: window.documents.save(), tip="Save the plan"),
-            Command("save_as", "Save &as…", Key.SaveAs, lambda: window.documents.ask_save()),
-            Command(
-                "import",
-                "&Import model…",
-                "Ctrl+I",
-                lambda: window.documents.ask_import(),
-                tip="Read a model's config.json",
-            ),
-            Command(
-                "export", "&Export chart…", "Ctrl+E", window.export_chart, "Save chart…", "Save as PNG, SVG or PDF"
-            ),
-            Command("quit", "&Quit", Key.Quit, window.close),
-            Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", window.copy_chart, "Copy chart", "Copy as an image"),
-            Command("copy_table", "Copy &table", "Ctrl+Alt+C", window.copy_table, tip="Copy the figures as text"),
-            Command("model", "Pick &model", "Ctrl+M", window.pick_model),
-            Command("gpus", "Add &GPUs…", "Ctrl+G", window.add_gpus),
-            Command("servers", "Ser&vers…", "Ctrl+Shift+G", window.edit_servers),
-            Command("rename", "Re&name plan…", "F2", window.rename),
-            Command("dimensions", "Edit &dimensions…", "Ctrl+D", window.edit_dimensions),
-            Command("shortcuts", "&Keyboard shortcuts", "F1", window.show_shortcuts),
-            Command("about", "&About VRAM Planner", None, window.show_about),
-        ):
+        for command in COMMANDS:
             self._add(command)
-        self._add_undo()
-        self.themes = self._choices(
-            THEME_CHOICES, lambda name: f"&{name.capitalize()}", window.choose_theme, window.settings.theme
-        )
-        self.units = self._choices(UNITS, lambda name: _UNIT_TEXTS[name], window.choose_unit, window.settings.unit)
+        self._add_undo(undo_stack)
+
+    def add_choices(self, theme: str, unit: str, choose: Callable[[str, Any], None]) -> None:
+        """The commands that choose one of several; `choose` is told which setting becomes what."""
+        self.themes = self._choices(THEME_CHOICES, lambda name: f"&{name.capitalize()}", "theme", theme, choose)
+        self.units = self._choices(UNITS, lambda name: _UNIT_TEXTS[name], "unit", unit, choose)
+        self._unit = unit
 
     def fill_menus(self, bar: QMenuBar) -> None:
         file_menu = self._menu(bar, "&File", "new", "open")
         self.recent = file_menu.addMenu("Open &recent")
-        self._extend(file_menu, "", "save", "save_as", "", "import", "export", "", "quit")
+        imports = ("import", "import_folder", "hub")
+        self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
         view = bar.addMenu("&View")
@@ -93,7 +90,7 @@ class Actions:
         bar.addWidget(_gap(None))
         menu = QMenu(bar)
         menu.addActions(self.units.actions())
-        self.unit_button = menu_button(self._window.settings.unit, "Unit", menu)
+        self.unit_button = menu_button(self._unit, "Unit", menu)
         bar.addWidget(self.unit_button)
         bar.addWidget(ActionButton(self.by_name["copy_chart"]))
         self._export_button = ActionButton(self.by_name["export"], primary=True)
@@ -110,13 +107,12 @@ class Actions:
         action = QAction(command.text, self._window)
         if command.keys is not None:
             action.setShortcut(QKeySequence(command.keys))
-        action.triggered.connect(lambda _checked=False: command.run() if self._window.filled else None)
+        action.triggered.connect(lambda _checked=False: self._run(command.name))
         if command.short:
             action.setIconText(command.short)
         self._finish(command.name, action, command.tip)
 
-    def _add_undo(self) -> None:
-        stack = self._window.undo_stack
+    def _add_undo(self, stack: QUndoStack) -> None:
         for name, action, keys, short in (
             ("undo", stack.createUndoAction(self._window, "&Undo"), Key.Undo, "Undo"),
             ("redo", stack.createRedoAction(self._window, "&Redo"), Key.Redo, "Redo"),
@@ -135,7 +131,12 @@ class Actions:
         self._window.addAction(action)
 
     def _choices(
-        self, names: tuple[str, ...], text: Callable[[str], str], choose: Callable[[Any], None], current: str
+        self,
+        names: tuple[str, ...],
+        text: Callable[[str], str],
+        setting: str,
+        current: str,
+        choose: Callable[[str, Any], None],
     ) -> QActionGroup:
         group = QActionGroup(self._window)
         for name in names:
@@ -143,7 +144,7 @@ class Actions:
             action.setCheckable(True)
             action.setChecked(name == current)
             action.setData(name)
-        group.triggered.connect(lambda action: choose(action.data()))
+        group.triggered.connect(lambda action: choose(setting, action.data()))
         return group
 
     def _menu(self, bar: QMenuBar, title: str, *names: str) -> QMenu:

@@ -1,8 +1,6 @@
 """Files: new, open, save, import, recent, and the question about unsaved changes."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
@@ -10,13 +8,14 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 from planner.errors import PlannerError
 from planner.gui.session import Session
 from planner.gui.settings import Settings
-from planner.gui.words import PLAN_SUFFIX
+from planner.gui.words import MODEL_SUFFIXES, PLAN_SUFFIX
+from planner.model.files import OpenedModel, open_model
 from planner.scenario import load_scenario
 from planner.scenario.starting import starting_scenario
 
 _SCENARIOS = f"Plans (*{PLAN_SUFFIX} *.json);;All files (*)"
-_MODELS = "Model configurations (config.json *.json);;All files (*)"
-_LARGEST_MODEL_FILE = 64 * 1024 * 1024
+_MODELS = f"Models ({' '.join(f'*{suffix}' for suffix in MODEL_SUFFIXES)});;All files (*)"
+_ANYTHING = f"Plans and models (*{PLAN_SUFFIX} {' '.join(f'*{suffix}' for suffix in MODEL_SUFFIXES)});;All files (*)"
 
 
 class Documents(QObject):
@@ -25,6 +24,8 @@ class Documents(QObject):
     recent_changed = Signal()
     opened = Signal(str)
     """A sentence for the status bar."""
+    noted = Signal(str, tuple)
+    """The name of a model that was imported, and what a person should know about it."""
 
     def __init__(self, session: Session, settings: Settings, window: QWidget) -> None:
         super().__init__(window)
@@ -37,19 +38,22 @@ class Documents(QObject):
             self._session.start_with(starting_scenario())
 
     def ask_open(self) -> None:
-        if not self.may_close():
-            return
-        name, _ = QFileDialog.getOpenFileName(self._window, "Open plan", self._folder(), _SCENARIOS)
+        name, _ = QFileDialog.getOpenFileName(self._window, "Open plan or model", self._folder(), _ANYTHING)
         if name:
-            self.open_file(Path(name))
+            self.take(Path(name))
 
     def ask_import(self) -> None:
         name, _ = QFileDialog.getOpenFileName(self._window, "Import model", self._folder(), _MODELS)
         if name:
             self.take(Path(name))
 
+    def ask_import_folder(self) -> None:
+        name = QFileDialog.getExistingDirectory(self._window, "Import the folder of a model", self._folder())
+        if name:
+            self.import_model(Path(name))
+
     def take(self, path: Path) -> bool:
-        """Open a plan or import a model, whichever the file is; for drag and drop and the command line."""
+        """Open a plan or import a model, whichever it is; for drag and drop and the command line."""
         if path.suffix == PLAN_SUFFIX or _looks_like_plan(path):
             return self.may_close() and self.open_file(path)
         return self.import_model(path)
@@ -67,13 +71,20 @@ class Documents(QObject):
         return True
 
     def import_model(self, path: Path) -> bool:
-        """Take a model from its config.json, in one step that can be undone."""
+        """Take a model from a file or folder, in one step that can be undone."""
         try:
-            config = _read_config(path)
-            self._session.take_model({"config": config}, f"Import {path.name}")
+            return self.take_opened(open_model(path))
         except PlannerError as error:
             self.tell("The model could not be imported", error.message)
             return False
+
+    def take_opened(self, opened: OpenedModel) -> bool:
+        """Plan for a model that was read, and tell what is to be known about it."""
+        source = dict(opened.source)
+        if "config" in source and not source["config"].get("_name_or_path"):
+            source["config"] = {**source["config"], "_name_or_path": opened.name}
+        self._session.take_model(source, f"Import {opened.name}")
+        self.noted.emit(opened.name, opened.notes)
         return True
 
     def save(self) -> bool:
@@ -136,18 +147,3 @@ def _looks_like_plan(path: Path) -> bool:
             return b"vram-planner/scenario" in file.read(4096)
     except OSError:
         return False
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    """The object in a JSON file, or a `PlannerError` that says what is wrong with it."""
-    try:
-        if path.stat().st_size > _LARGEST_MODEL_FILE:
-            raise PlannerError(f"{path} is too large for a config.json.")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PlannerError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise PlannerError(f"{path} is not a JSON file: it cannot be read as a config.json.") from error
-    if not isinstance(content, dict):
-        raise PlannerError(f"{path} holds no model configuration: a config.json is an object of names and values.")
-    return content

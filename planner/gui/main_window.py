@@ -1,7 +1,8 @@
 """The window: menus and toolbar, the plan's settings on the left, chart and table in the middle, why on the right."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QUndoStack
@@ -23,7 +24,7 @@ from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
 from planner.gui.views.painted_chart import PictureCard
-from planner.gui.words import PLAN_SUFFIX
+from planner.gui.words import MODEL_SUFFIXES, PLAN_SUFFIX
 from planner.units import SizeUnit
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(960, 620)
         self.resize(1440, 900)
         self.setWindowTitle(APPLICATION)
-        self.actions_ = Actions(self)
+        self.actions_ = Actions(self, self.undo_stack, self._run)
+        self.actions_.add_choices(settings.theme, settings.unit, self._choose)
         self.actions_.fill_menus(self.menuBar())
         self._add_toolbar()
         self._add_columns()
@@ -77,6 +79,7 @@ class MainWindow(QMainWindow):
         from planner.gui.documents import Documents
         from planner.gui.panels.gpu_panel import GpuPanel
         from planner.gui.panels.model_panel import ModelPanel
+        from planner.gui.panels.notice_panel import NoticePanel
         from planner.gui.panels.phases_panel import PhasesPanel
         from planner.gui.panels.status_line import StatusLine
         from planner.gui.panels.why_panel import WhyPanel
@@ -88,6 +91,7 @@ class MainWindow(QMainWindow):
         self.model_panel = ModelPanel(session)
         self.phases_panel = PhasesPanel(session, self.theme)
         self.gpu_panel = GpuPanel(session)
+        self.notice = NoticePanel(session)
         self.chart = LifecycleView(session, self.theme)
         self.table = FigureView(session, self.theme)
         self.why = WhyPanel(session, self.theme)
@@ -95,13 +99,11 @@ class MainWindow(QMainWindow):
         _clear(self._centre)
         for column, widgets in (
             (self._left, (self.model_panel, self.phases_panel, self.gpu_panel)),
-            (self._centre, (self.chart, self.table)),
+            (self._centre, (self.notice, self.chart, self.table)),
             (self._right, (self.why,)),
         ):
             for index, widget in enumerate(widgets):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
-        self._centre.setStretch(0, 1)
-        self._centre.setStretch(1, 0)
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
@@ -110,11 +112,12 @@ class MainWindow(QMainWindow):
 
     def _connect(self, session: "Session") -> None:
         self.chart.first_painted.connect(self.first_painted)
-        self.model_panel.import_wanted.connect(self.documents.ask_import)
+        self.model_panel.import_wanted.connect(self._run)
         self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
         self.gpu_panel.add_wanted.connect(self.add_gpus)
         self.gpu_panel.servers_wanted.connect(self.edit_servers)
         self.documents.opened.connect(lambda text: self.status.showMessage(text, 4000))
+        self.documents.noted.connect(self.notice.show_notes)
         self.documents.recent_changed.connect(self._fill_recent)
         session.told.connect(lambda text: self.status.showMessage(text, 8000))
         session.document_changed.connect(self._title)
@@ -148,6 +151,13 @@ class MainWindow(QMainWindow):
 
         DimensionsDialog(self.session, self).exec()
 
+    def fetch_model(self) -> None:
+        from planner.gui.dialogs.hub_dialog import HubDialog
+
+        dialog = HubDialog(self)
+        dialog.fetched.connect(self.documents.take_opened)
+        dialog.exec()
+
     def show_shortcuts(self) -> None:
         from planner.gui.dialogs.help_dialogs import ShortcutsDialog
 
@@ -157,6 +167,36 @@ class MainWindow(QMainWindow):
         from planner.gui.dialogs.help_dialogs import AboutDialog
 
         AboutDialog(self).exec()
+
+    def _run(self, name: str) -> None:
+        """Do a command of the menus; there is nothing to do anything to before the window is filled."""
+        if not self.filled:
+            return
+        run: dict[str, Callable[[], object]] = {
+            "new": self.documents.new,
+            "open": self.documents.ask_open,
+            "save": self.documents.save,
+            "save_as": self.documents.ask_save,
+            "import": self.documents.ask_import,
+            "import_folder": self.documents.ask_import_folder,
+            "hub": self.fetch_model,
+            "export": self.export_chart,
+            "quit": self.close,
+            "copy_chart": self.copy_chart,
+            "copy_table": self.copy_table,
+            "model": self.pick_model,
+            "gpus": self.add_gpus,
+            "servers": self.edit_servers,
+            "rename": self.rename,
+            "dimensions": self.edit_dimensions,
+            "shortcuts": self.show_shortcuts,
+            "about": self.show_about,
+        }
+        run[name]()
+
+    def _choose(self, setting: str, value: Any) -> None:
+        choices: dict[str, Callable[[Any], None]] = {"theme": self.choose_theme, "unit": self.choose_unit}
+        choices[setting](value)
 
     def choose_theme(self, choice: ThemeChoice) -> None:
         self.settings.theme = choice
@@ -295,10 +335,10 @@ class MainWindow(QMainWindow):
 
 
 def dropped_file(dropped: QMimeData) -> Path | None:
-    """The one local file that is dropped, if it is a plan or a configuration."""
+    """The one local file or folder that is dropped, if it may be a plan or a model."""
     urls = dropped.urls()
     path = Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None
-    return path if path is not None and path.suffix in (PLAN_SUFFIX, ".json") else None
+    return path if path is not None and (path.suffix in (PLAN_SUFFIX, *MODEL_SUFFIXES) or path.is_dir()) else None
 
 
 def _clear(layout: QVBoxLayout) -> None:

@@ -18,6 +18,7 @@ def _base(t: Tokens) -> str:
 QMainWindow, QDialog, QMessageBox {{ background: {t.window}; }}
 QWidget {{ color: {t.ink}; }}
 QFrame[card="true"] {{ background: {t.panel}; border: 1px solid {t.line}; border-radius: 8px; }}
+QFrame[note="true"] {{ background: {t.warn_soft}; border: 1px solid {t.line}; border-radius: 8px; }}
 QWidget[surface="panel"] {{ background: {t.panel}; }}
 QWidget[surface="window"] {{ background: {t.window}; }}
 QLabel {{ background: transparent; }}
@@ -136,6 +137,8 @@ QHeaderView {{ background: transparent; border: none; }}
 QHeaderView::section {{ background: transparent; color: {t.label}; font-size: 11px; font-weight: 600; border: none;
   border-bottom: 1px solid {t.line}; padding: 5px 4px; }}
 QTableCornerButton::section {{ background: transparent; border: none; }}
+QProgressBar {{ background: {t.pressed}; border: none; border-radius: 3px; max-height: 6px; min-height: 6px; }}
+QProgressBar::chunk {{ background: {t.accent}; border-radius: 3px; }}
 QFrame[popup="true"] {{ background: {t.panel}; border: 1px solid {t.field_line}; border-radius: 8px; }}
 QFrame[popup="true"] QListView {{ border: none; background: transparent; }}
 QTextBrowser {{ background: transparent; border: none; }}

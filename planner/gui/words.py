@@ -6,6 +6,8 @@ from planner.engine.plan import PhasePlan
 from planner.units import BYTES_PER_UNIT, SizeUnit
 
 PLAN_SUFFIX = ".vramplan"
+MODEL_SUFFIXES = (".json", ".safetensors", ".gguf")
+"""Files that may describe a model; which of them do, their content says."""
 
 _MOMENTS = {
     "start_of_step": "at the start of a step",

@@ -38,7 +38,7 @@ def test_tab_reaches_every_part_of_the_window(window):
         "Copy chart",
         "Save chart…",
         "Model",
-        "&Import…",
+        "Import",
         "Plan training",
         "Show serving",
         "Training: Optimizer",

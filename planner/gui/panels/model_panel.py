@@ -1,19 +1,23 @@
 """The model: picked from the presets, imported from a file, or described by its dimensions."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from planner.gui.model_facts import facts_line, model_title, preset_hint, weights_line
 from planner.gui.session import Session
 from planner.gui.state import State
+from planner.gui.widgets.menu_button import menu_button
 from planner.gui.widgets.properties import plain_label, set_property, text_label
 from planner.gui.widgets.search_popup import Choice, PickerButton
+
+_IMPORTS = (("import", "&File…"), ("import_folder", "F&older…"), ("hub", "From the &Hub…"))
 
 
 class ModelPanel(QFrame):
     """The card on top of the left side. Files and dialogs are opened by whoever listens."""
 
-    import_wanted = Signal()
+    import_wanted = Signal(str)
+    """The command that imports: `import`, `import_folder` or `hub`."""
     dimensions_wanted = Signal()
 
     def __init__(self, session: Session) -> None:
@@ -27,9 +31,13 @@ class ModelPanel(QFrame):
         self.facts.setAccessibleName("Model facts")
         self.weights = plain_label()
         self.weights.setAccessibleName("Weights on disk")
-        import_button = QPushButton("&Import…")
-        import_button.setToolTip("Read a config.json, or open a scenario. Files can also be dropped on the window.")
-        import_button.clicked.connect(self.import_wanted)
+        menu = QMenu(self)
+        for name, text in _IMPORTS:
+            menu.addAction(text).triggered.connect(lambda _checked=False, name=name: self.import_wanted.emit(name))
+        import_button = menu_button("&Import", "Import", menu)
+        import_button.setToolTip(
+            "Read a model from its files or from the Hub. Files may also be dropped on the window."
+        )
         dimensions_button = QPushButton("Edit &dimensions…")
         dimensions_button.setToolTip("Describe a model by its layers, widths and heads.")
         dimensions_button.clicked.connect(self.dimensions_wanted)
