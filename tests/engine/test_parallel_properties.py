@@ -1,5 +1,6 @@
 """Invariants of layouts over GPUs, for any legal degree."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_each_stage_of_zero_needs_less_than_the_one_before_up_to_its_own_buffers
         peak(micro_batch_size=batch, parallelism={"data": ranks, "zero_stage": stage, "sharding_backend": backend})
         for stage, backend in ((3, "deepspeed"), (2, "deepspeed"), (1, "deepspeed"), (0, "ddp"))
     ]
-    for less, more in zip(needs, needs[1:], strict=False):
+    for less, more in itertools.pairwise(needs):
         assert less <= more + OWN_BUFFERS
 
 
