@@ -40,6 +40,8 @@ from planner.model.spec import Tensor as TensorPart
 
 VIT = "transformers 5.24, models/vit/modeling_vit.py"
 SCALES = ("layer_scale1", "layer_scale2")
+KNOWN = ("patch_embedding", "position_embeddings", "mask_token")
+"""Parts before the layers that are told here, beside the learned tokens; registers (DINOv2) are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     parts = [piece for piece in stack.before if isinstance(piece, Convolution | TensorPart)]
     if not (
         len(parts) == len(stack.before)
-        and any(piece.name == "position_embeddings" for piece in parts)
+        and {"position_embeddings"} <= {piece.name for piece in parts} <= {*KNOWN, *learned_tokens(stack)}
         and is_plain(group)
         and group.arrangement == "pre"
         and group.norm == LAYER_NORM == stack.final_norm
