@@ -8,6 +8,7 @@ from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import LLAMA, LayerWeights, layer_dims, linear, rms_norm, rotate
 from planner.engine.activations.checkpoint import checkpoint
+from planner.engine.activations.context_parallel import over_context
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.ops_shape import spread
 from planner.engine.activations.rotary import rotate_part
@@ -58,12 +59,12 @@ def attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
 
     Selective checkpointing runs just this again in backward (Megatron-LM's selective recomputation, arXiv:2205.05198).
     """
-    if t.techniques.selective != "core-attention":
-        return _attend(t, shape, query, key, value, mask)
 
     def core(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _attend(t, shape, query, key, value, mask)
+        return over_context(t, lambda q, k, v: _attend(t, shape, q, k, v, mask), query, key, value)
 
+    if t.techniques.selective != "core-attention":
+        return core(query, key, value)
     return checkpoint(t, core, query, key, value)
 
 

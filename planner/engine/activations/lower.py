@@ -222,6 +222,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("sequence", loads.sequence),
         Factor("sequence rounded up to 32", (loads.sequence + 31) // 32 * 32, "rows of the kernel's logarithms"),
         Factor("context", loads.context),
+        Factor("context ranks", loads.context_parallel),
         Factor("context and new token", loads.context + 1),
         Factor("rank", loads.rank),
         Factor("virtual tokens", loads.virtual_tokens),

@@ -27,6 +27,8 @@ class Loads:
     image_size: Number | None = None
     """Sides of an image in pixels; None: those that the model was built for."""
     tensor_parallel: int = 1
+    context_parallel: int = 1
+    """GPUs that share a sequence; `sequence` is the part of one."""
     expert_parallel: int = 1
     """GPUs over which the experts of a layer are spread."""
     sequence_parallel: bool = False

@@ -24,6 +24,8 @@ class Techniques:
     fp8: Fp8 = "none"
     """Whose float8 matrix products replace those of linear layers."""
     compiled_loss: bool = False
+    context: Literal["none", "ring", "ulysses"] = "none"
+    """How a rank with a part of each sequence sees the rest."""
     loss_parallel: bool = False
     """The loss runs on logits divided along the vocabulary (torch's `loss_parallel`)."""
     keeps_logits: bool = False

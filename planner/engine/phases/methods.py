@@ -30,6 +30,7 @@ def techniques(phase: TrainingStep) -> Techniques:
         tiled_mlp=phase.tiled_mlp,
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
+        context=phase.parallelism.context_parallel_mode if phase.parallelism.context > 1 else "none",
         loss_parallel=divides_logits(phase) and phase.parallelism.tensor > 1,
         keeps_logits=phase.loss_keeps_logits,
         int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",

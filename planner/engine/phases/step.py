@@ -114,6 +114,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         image_size=phase.image_size,
         tensor_parallel=parallelism.tensor,
         expert_parallel=parallelism.expert,
+        context_parallel=parallelism.context,
         sequence_parallel=parallelism.sequence_parallel or phase.activation_profile == "torchtitan",
         loss_parallel=divides_logits(phase),
         loss_chunk=_loss_chunk(phase, spec, batch * length),
