@@ -229,6 +229,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("prefix and sequence", loads.virtual_tokens + loads.sequence),
         Factor("tile", _tile(loads.sequence, spec.stack.hidden_size), "of about as many tokens as the model is wide"),
         Factor("loss chunk", loads.loss_chunk),
+        Factor("further chunks", -(-loads.sequence // loads.loss_chunk) - 1, "of the sequence, after the first"),
         Factor("hidden", spec.stack.hidden_size),
         divided("vocabulary", vocabulary, loads.tensor_parallel if loads.loss_parallel else 1),
         Factor("whole table rows", table),

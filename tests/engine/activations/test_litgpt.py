@@ -47,3 +47,11 @@ def test_its_loop_holds_the_logits_of_the_step_before_and_4_bit_inputs() -> None
     told = [item for item in tuned(method="qlora", base_quantization="nf4").terms if "step before" in item.name]
     inputs = TOKENS * LAYERS * (6 * H + 2 * F)
     assert sum(item.bytes for item in told) >= inputs
+
+
+def test_autocast_copies_a_frozen_head_for_every_chunk() -> None:
+    # Lightning-AI/litgpt, tutorials/finetune_lora.md: stablelm-base-alpha-3b in bf16-mixed takes 26.92 GB. Nine chunks
+    # of 1034 positions; autocast caches casts of trainable weights only.
+    told = tuned(method="lora", precision="amp-bf16", micro_batch_size=1, sequence_length=1034).terms
+    copies = [item for item in told if "cast by autocast, again" in item.name and "forward" in item.alive]
+    assert sum(item.bytes for item in copies) == 8 * 32000 * H * 2

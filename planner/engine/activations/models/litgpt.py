@@ -1,9 +1,10 @@
 """A language model as LitGPT runs it, with its own training loop: logits and loss in chunks, all in one dtype."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.engine.activations import ops
+from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import Linear, layer_dims, linear_weights, make_linear, slots_of, token_ids
 from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
@@ -93,7 +94,7 @@ class LitModel:
         if self.recipe.loss == "full_logits":
             loss = cross_entropy(t, ops.view(t, logits), inputs["labels"])
         else:
-            loss = over_chunks(t, logits, upcast=False)
+            loss = over_chunks(t, logits, upcast=t.autocast is not None)  # autocast runs cross entropy in fp32
         self.previous.clear()
         return loss, logits
 
@@ -134,7 +135,26 @@ class LitModel:
         if self.body.softcap:
             logits = saves_output(t, ops.elementwise(t, logits, "logits over the cap"), "tanh")
             logits = ops.elementwise(t, logits, "capped logits")
-        return logits
+        frozen = not self.head.weight.requires_grad
+        return self._cast_again(t, logits) if t.autocast and frozen and self.recipe.loss == "chunked" else logits
+
+    def _cast_again(self, t: Tape, logits: Tensor) -> Tensor:
+        """The head runs once per chunk, and autocast caches no copy of a frozen weight: each chunk keeps its own."""
+        assert t.autocast is not None
+        with t.module("lm_head"):
+            copies = t.new(
+                ("further chunks", *self.head.weight.dims), t.autocast, "weight cast by autocast, again", "weight copy"
+            )
+            t.tick("weight cast by autocast, again")
+            out = logits.handle(view=True)
+            record(t, "further chunks of the head", [logits], [out], _pass_on, [copies])
+            return out
+
+
+def _pass_on(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+    gradient = gradients[0]
+    assert gradient is not None
+    return [gradient.handle()]
 
 
 def _weights(t: Tape, recipe: Recipe, shape: LitShape) -> LitWeights:
