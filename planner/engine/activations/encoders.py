@@ -63,16 +63,18 @@ def encoder_shape(
     implementation: str | None = None,
     causal: bool = False,
     masks: bool = True,
+    window: int | None = None,
 ) -> EncoderShape:
     """The shape of a kind of layer that looks at all tokens; `name` stands before the names of its dimensions.
 
     A mask is passed on only where it hides something, in eager mode too. `causal`: eager mode hides later tokens;
-    `masks`: the batch's mask reaches this attention.
+    `masks`: the batch's mask reaches this attention; `window`: how far it looks, which a longer sequence's mask says.
     """
     mixer = group.mixer
     assert isinstance(mixer, Attention)
     chosen = implementation or setting.attention
-    masked = (masks and setting.needs_mask and setting.passes_mask) or (causal and chosen == "eager")
+    beyond = window is not None and setting.longest_sequence > window and chosen != "flash_attention_2"
+    masked = (masks and setting.needs_mask and setting.passes_mask) or (causal and chosen == "eager") or beyond
     picked = kernel(
         chosen,
         setting.compute_dtype,

@@ -18,6 +18,7 @@ TRANSFORMERS = (
     "deepseek",
     "gpt_oss",
     "bert",
+    "modernbert",
     "deberta",
     "t5",
     "bart",

@@ -30,6 +30,7 @@ class HeadShape:
     bias: bool
     activation: str
     dense: bool
+    dense_bias: bool
     norm: NormPart | None
     dropout: bool
     pooled: bool
@@ -56,6 +57,7 @@ def head_shape(head: Head, task: Task, *, activation: str, pooled: bool, trainin
         head.bias,
         head.activation or activation,
         any(isinstance(piece, LinearPart) for piece in head.before),
+        any(isinstance(piece, LinearPart) and piece.bias for piece in head.before),
         NormPart("LayerNorm", 0, norms[0].norm) if norms else None,
         training and head.dropout > 0,
         pooled,
@@ -67,7 +69,7 @@ def make_head(book: WeightBook, shape: HeadShape, embedding: Tensor, width: Dim 
     """The weights of a head over states of `width`."""
     inner = shape.inputs if shape.task == "masked-lm" else width
     pooler = book.linear("pooler", (width,), (width,)) if shape.pooled else None
-    dense = book.linear("dense", (width,), (inner,)) if shape.dense else None
+    dense = book.linear("dense", (width,), (inner,), shape.dense_bias) if shape.dense else None
     norm = book.norm("head norm", (inner,), shape.norm.norm) if shape.norm is not None else None
     rows: Dims = ("table rows",) if shape.task == "masked-lm" else ("vocabulary",)
     projection = book.linear(

@@ -6,9 +6,10 @@ from planner.model.readers.config import Config
 from planner.model.readers.encoder import dense, encoder_model, encoder_stack, label_head, no_head
 from planner.model.readers.layers import layer_count, merged
 from planner.model.readers.tasks import task_of
-from planner.model.spec import Attention, DenseFeedForward, Head, LayerGroup, ModelSpec, Norm, NormPart, Task
+from planner.model.spec import Attention, Buffer, DenseFeedForward, Head, LayerGroup, ModelSpec, Norm, NormPart, Task
 
 MODEL_TYPES = ("modernbert",)
+_ROTARY = "transformers 5.24, ModernBertRotaryEmbedding: two tables of frequencies for each kind of layer"
 
 
 def read(config: Config, task: str | None) -> ModelSpec:
@@ -17,7 +18,11 @@ def read(config: Config, task: str | None) -> ModelSpec:
     hidden = config.size("hidden_size")
     norm = Norm("layernorm", bias=config.flag("norm_bias"))
     stack = encoder_stack(config, LayerGroup(1, None, None), (NormPart("norm", hidden, norm),))
-    stack = replace(stack, groups=_layers(config, norm), final_norm=norm)
+    groups = _layers(config, norm)
+    local = Buffer(
+        "rotary frequencies of local layers", config.divisible("hidden_size", "num_attention_heads"), 4, _ROTARY
+    )
+    stack = replace(stack, groups=groups, final_norm=norm, buffers=(local,) if len(groups) > 1 else ())
     return encoder_model(config, kind, stack, _head(config, kind, hidden, norm))
 
 
