@@ -44,6 +44,13 @@ def test_t5_holds_what_was_traced(
     holds_what_was_traced(T5, traced, task="seq2seq-lm", precision=precision, **lengths)
 
 
+def test_a_gated_t5_keeps_the_parts_of_its_gelu(holds_what_was_traced: Callable[..., None]) -> None:
+    """`gated-gelu` is the tanh form written in Python; traced of the class at its full depth, as above."""
+    lengths = {"micro_batch_size": 4, "sequence_length": 128}
+    traced = (2674850816, 4035804744, 4103175752, 4167401032, 4458079232)
+    holds_what_was_traced(FLAN_T5, traced, task="seq2seq-lm", precision="fp32", **lengths)
+
+
 @pytest.mark.parametrize(
     ("fields", "traced"),
     [
@@ -60,6 +67,13 @@ def test_whisper_holds_what_was_traced(
 ) -> None:
     lengths = {"micro_batch_size": 8, "sequence_length": 448}
     holds_what_was_traced(WHISPER, traced, task="speech-seq2seq", **lengths, **fields)
+
+
+def test_bart_holds_what_was_traced(holds_what_was_traced: Callable[..., None]) -> None:
+    """Traced of the class at its full depth, as above."""
+    fields = {"micro_batch_size": 4, "sequence_length": 128, "decoder_sequence_length": 64}
+    traced = (1673252196, 2091103084, 2142574444, 2577709420, 2788615524)
+    holds_what_was_traced(BART, traced, task="seq2seq-lm", precision="fp32", attention_implementation="eager", **fields)
 
 
 @pytest.mark.parametrize(
