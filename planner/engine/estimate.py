@@ -11,6 +11,7 @@ from planner.engine.band import case_class
 from planner.engine.layout import training_gpus_needed
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.preprocessing import plan_preprocessing
+from planner.engine.phases.roles import role_details
 from planner.engine.phases.serving_need import serving_phase
 from planner.engine.phases.stage_report import settled_step
 from planner.engine.phases.step import plan_step
@@ -87,6 +88,8 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
     settled, details = settled_step(phase, job.spec)
+    fullest = max(settled.moments.values(), key=lambda moment: moment.allocated_bytes)
+    details |= role_details(phase, job.spec, fullest.name, fullest.allocated_bytes)
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
@@ -127,10 +130,13 @@ def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:
 def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
     """What was asked for and is not told apart by the engine, or not for this architecture."""
     profile = phase.activation_profile
-    told = {word for tensor in settled.phase.trace.tensors for word in ("tiles", "float8") if word in tensor.name}
+
+    def untold(word: str) -> bool:
+        return not any(word in tensor.name for tensor in settled.phase.trace.tensors)
+
     found = {
-        "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp and "tiles" not in told,
-        "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and "float8" not in told,
+        "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp and untold("tiles"),
+        "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and untold("float8"),
         "torch.compile is not counted: it usually needs less.": phase.compile,
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"
         and profile not in OTHER_SOFTWARE,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +104,7 @@ class TracedPhase:
     def settle(self) -> "SettledPhase":
         """For a single workload: every moment at its fullest instant."""
         recorded = self.trace
-        values = _exact(self._values(), recorded.table)
+        values = _exact(self._values(), recorded)
         totals = (recorded.table @ values).tolist()
         winners = {
             shown: max(rows, key=totals.__getitem__)
@@ -164,10 +165,10 @@ class SettledPhase:
 @lru_cache(maxsize=1024)
 def held_at(standing: tuple[Term, ...], moment: str) -> Mapping[Component, int]:
     """Bytes of each component that stand through a moment; overhead is no tensor and left out."""
-    held: dict[Component, int] = {name: 0 for name in COMPONENTS if name != "overhead"}
+    held: dict[Component, Any] = {name: 0 for name in COMPONENTS if name != "overhead"}
     for item in standing:
         if moment in item.alive and item.component != "overhead":
-            held[item.component] += int(item.bytes)
+            held[item.component] += item.bytes if isinstance(item.bytes, np.ndarray) else int(item.bytes)
     return held
 
 
@@ -180,8 +181,14 @@ def _components(recorded: Trace) -> tuple[list[Component], list[int]]:
     return list(found), list(found.values())
 
 
-def _exact(values: list[Number], table: NDArray[np.int64]) -> NDArray[np.int64]:
+def _exact(values: list[Number], recorded: Trace) -> NDArray[np.int64]:
     """The values as 64-bit integers, or as Python's own where a sum could pass 64 bits."""
     plain = [int(value) for value in values]
-    widest = max(int(table.sum(axis=1).max()), 1)
-    return np.array(plain, dtype=np.int64 if max(plain, default=0) < LARGEST_EXACT // widest else object)
+    exact = max(plain, default=0) < LARGEST_EXACT // _widest(recorded)
+    return np.array(plain, dtype=np.int64 if exact else object)
+
+
+@lru_cache(maxsize=256)
+def _widest(recorded: Trace) -> int:
+    """The most that any row counts in all columns together."""
+    return max(int(recorded.table.sum(axis=1).max()), 1)

@@ -126,6 +126,15 @@ BASE_QUANTIZATIONS = Choices(
 )
 LORA_TARGETS = Choices({"all-linear": "All linear layers", "attention": "Attention only"})
 OBJECTIVES = Choices({"sft": "Supervised (SFT)", "dpo": "Preferences (DPO)", "ppo": "PPO", "grpo": "GRPO"})
+REFERENCES = Choices(
+    {
+        "automatic": "Adapters off, else a copy",
+        "copy": "A frozen copy",
+        "adapters-off": "The policy with its adapters off",
+        "none": "None, or computed beforehand",
+    }
+)
+PLACEMENTS = Choices({"automatic": "Automatic", "colocated": "On the policy's GPUs", "apart": "On other GPUs"})
 EVALUATED_LOGITS = Choices({"all": "Every position", "last": "Last position"})
 
 ENGINES = Choices(
@@ -193,6 +202,8 @@ Method = Annotated[str, METHODS]
 BaseQuantization = Annotated[str, BASE_QUANTIZATIONS]
 LoraTargets = Annotated[str, LORA_TARGETS]
 Objective = Annotated[str, OBJECTIVES]
+Reference = Annotated[str, REFERENCES]
+Placement = Annotated[str, PLACEMENTS]
 EvaluatedLogits = Annotated[str, EVALUATED_LOGITS]
 ServingEngine = Annotated[str, ENGINES]
 WeightFormat = Annotated[str, WEIGHTS]

@@ -12,6 +12,8 @@ from planner.scenario.choices import (
     LoraTargets,
     Method,
     Objective,
+    Placement,
+    Reference,
     SmokeTest,
 )
 from planner.scenario.declaration import Declared, declare, declare_part
@@ -125,6 +127,34 @@ class Lora(Declared):
     )
 
 
+class Roles(Declared):
+    """The models beside the one that is trained, in preference and reinforcement tuning."""
+
+    reference: Reference = declare(
+        "automatic",
+        "Reference model",
+        "The model that the policy must not stray from. Adapters can be switched off instead of keeping a copy.",
+    )
+    reward_model: Placement = declare(
+        "automatic",
+        "Reward model",
+        "Where the frozen model that judges answers is kept. Automatic: beside the policy for PPO, apart for GRPO.",
+    )
+    rollout_engine: Placement = declare(
+        "automatic",
+        "Rollout engine",
+        "Where answers are generated. Automatic: on other GPUs.",
+    )
+    rollout_sequences: int = declare(
+        16,
+        "Rollouts at a time",
+        "Sequences that one rollout engine generates together; each has its KV cache.",
+        unit="sequences",
+        ge=1,
+        le=MAX_BATCH,
+    )
+
+
 class FineTuning(TrainingStep):
     """Adapting a trained model: all weights, adapters beside frozen ones, or a part."""
 
@@ -143,6 +173,7 @@ class FineTuning(TrainingStep):
         "Preference and reinforcement tuning hold further models beside the one that is trained.",
         advanced=True,
     )
+    roles: Roles = declare_part(Roles, "Roles", "For DPO, PPO and GRPO.")
     trained_layers: int = declare(
         1,
         "Trained layers",

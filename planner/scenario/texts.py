@@ -61,7 +61,6 @@ CONTRADICTIONS: Mapping[str, str] = {
     "in_backward_clips": "Gradients that are used up during backward cannot be clipped by their common norm.",
     "changes_nothing": "This changes nothing: {why}.",
     "cannot_apply": "This does not apply: {why}.",
-    "not_planned_yet": "The planner does not plan {what} yet; figures are those without it.",
     "kernels_own": "{optimizer} has one implementation, and uses it whatever is chosen here.",
     "kernels_missing": "{optimizer} has no such implementation.",
     "quantized_cache_needs_flash": "llama.cpp keeps a quantized KV cache only with flash attention.",

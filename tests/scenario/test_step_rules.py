@@ -54,11 +54,10 @@ def test_a_quantized_base_belongs_to_qlora(check: Any) -> None:
     }
 
 
-def test_objectives_with_further_models_are_not_planned_yet(check: Any) -> None:
-    found = check("fine_tuning", objective="grpo")
-    assert found == {
-        "warning objective": "The planner does not plan the further models of GRPO yet; figures are those without it."
-    }
+def test_adapters_that_are_not_there_cannot_be_switched_off(check: Any) -> None:
+    found = check("fine_tuning", objective="grpo", method="full", roles={"reference": "adapters-off"})
+    assert list(found) == ["error roles.reference"]
+    assert not check("fine_tuning", objective="grpo")
 
 
 def test_more_layers_cannot_be_trained_than_there_are(check: Any) -> None:

@@ -1,9 +1,9 @@
 """Attention of a rank that holds a part of each sequence: what it must see of the other parts.
 
 Ring: keys and values of all ranks are together while one layer's attention runs (Transformer Engine
-`attention/dot_product_attention/context_parallel.py: AttnFuncWithCPAndKVP2P` keeps each block that went round; torch 2.13
-`distributed/tensor/experimental/_attention.py` gathers them). Ulysses: an all-to-all before and after attention trades
-tokens for heads, each into a new tensor (DeepSpeed `sequence/layer.py: DistributedAttention`).
+`attention/dot_product_attention/context_parallel.py: AttnFuncWithCPAndKVP2P` keeps each block that went round; torch
+2.13 `distributed/tensor/experimental/_attention.py` gathers them). Ulysses: an all-to-all before and after attention
+trades tokens for heads, each into a new tensor (DeepSpeed `sequence/layer.py: DistributedAttention`).
 """
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Context = Literal["none", "ring", "ulysses"]
 Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer"]
 Fp8 = Literal["none", "torchao", "transformer-engine"]
 VirtualTokens = Literal["none", "prompt", "prefix"]
@@ -24,7 +25,7 @@ class Techniques:
     fp8: Fp8 = "none"
     """Whose float8 matrix products replace those of linear layers."""
     compiled_loss: bool = False
-    context: Literal["none", "ring", "ulysses"] = "none"
+    context: Context = "none"
     """How a rank with a part of each sequence sees the rest."""
     loss_parallel: bool = False
     """The loss runs on logits divided along the vocabulary (torch's `loss_parallel`)."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 from planner.engine.activations.lower import PRECISIONS, lora_recipe
 from planner.engine.activations.recipe import LoraRecipe
 from planner.engine.activations.tape import BYTES
-from planner.engine.activations.techniques import Fp8, Selective, Techniques, VirtualTokens
+from planner.engine.activations.techniques import Context, Fp8, Selective, Techniques, VirtualTokens
 from planner.engine.optimizer import ParameterTensor, optimizer_record
 from planner.model.counts import lora_targets
 from planner.model.spec import Attention, ModelSpec
@@ -30,7 +30,7 @@ def techniques(phase: TrainingStep) -> Techniques:
         tiled_mlp=phase.tiled_mlp,
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
-        context=phase.parallelism.context_parallel_mode if phase.parallelism.context > 1 else "none",
+        context=_context(phase),
         loss_parallel=divides_logits(phase) and phase.parallelism.tensor > 1,
         keeps_logits=phase.loss_keeps_logits,
         int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",
@@ -38,6 +38,11 @@ def techniques(phase: TrainingStep) -> Techniques:
         kernel_norms=liger or phase.activation_profile in ("torchtitan", "torchtune"),
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
+
+
+def _context(phase: TrainingStep) -> Context:
+    spread = phase.parallelism
+    return cast(Context, spread.context_parallel_mode) if spread.context > 1 else "none"
 
 
 def divides_logits(phase: TrainingStep) -> bool:

@@ -20,6 +20,7 @@ from planner.engine.phases.methods import (
     trained_layers,
     virtual_tokens,
 )
+from planner.engine.phases.roles import role_terms, sequences_per_sample, value_activations
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
@@ -27,6 +28,7 @@ from planner.engine.sharding import WHOLE_TENSORS, Shards, divided, gathers_are_
 from planner.engine.term import Factor, Number, Term
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
+from planner.scenario.phases import FineTuning
 from planner.scenario.step import TrainingStep
 
 TORCHTUNE_CHUNKS = 8
@@ -90,7 +92,12 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
     if phase.parallelism.pipeline > 1:
         return fullest(phase, plan_stages(phase, spec, batch, length))
     states = standing(spec, StateChoices.of(phase))
-    return traced_step(phase, states.terms, lowered_step(phase, spec, batch, length), states.trained_elements)
+    terms = (*states.terms, *role_terms(phase, spec))
+    if isinstance(phase, FineTuning) and phase.objective == "ppo":
+        value = TracedPhase(lowered_step(phase, spec, batch, length, "first"), (), MOMENTS)
+        terms = (*terms, value_activations(1, value.kept_bytes()))
+    batch = batch * sequences_per_sample(phase)
+    return traced_step(phase, terms, lowered_step(phase, spec, batch, length), states.trained_elements)
 
 
 def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:

@@ -30,6 +30,10 @@ def _while(field: str, condition: Callable[[Any], bool], why: str, severity: Sev
     return Dependence(field, lambda facts: condition(facts.phase), why, severity)
 
 
+def _reinforced(field: str) -> Dependence:
+    return _while(field, lambda p: p.objective in ("ppo", "grpo"), "only PPO and GRPO generate and judge answers")
+
+
 def _for_models(field: str, condition: Callable[[ModelFacts], bool], why: str, severity: Severity) -> Dependence:
     """A field that depends on the model; it applies as long as that is not known."""
     return Dependence(field, lambda facts: facts.model is None or condition(facts.model), why, severity)
@@ -99,6 +103,16 @@ STEP_DEPENDENCES = (
     _adapters("lora.dropout"),
     _adapters("lora.adapter_dtype"),
     _while("base_quantization", lambda p: p.method == "qlora", "only QLoRA trains beside quantized weights", "error"),
+    _while("roles.reference", lambda p: p.objective != "sft", "supervised tuning has no further model"),
+    _while(
+        "roles.reference",
+        lambda p: p.roles.reference != "adapters-off" or p.uses_adapters,
+        "the method trains no adapters",
+        "error",
+    ),
+    _reinforced("roles.reward_model"),
+    _reinforced("roles.rollout_engine"),
+    _reinforced("roles.rollout_sequences"),
     _while("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
     _while("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
     _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.errors import Issue
-from planner.scenario.choices import OBJECTIVES, OPTIMIZER_KERNELS, OPTIMIZERS
+from planner.scenario.choices import OPTIMIZER_KERNELS, OPTIMIZERS
 from planner.scenario.phases import FineTuning
 from planner.scenario.rules.facts import ModelFacts, PhaseFacts
 from planner.scenario.step import ModelRun, TrainingStep
@@ -68,10 +68,6 @@ def tuning_rules(facts: PhaseFacts) -> Iterator[Issue]:
     tuning = facts.phase
     if not isinstance(tuning, FineTuning):
         return
-    if tuning.objective != "sft":
-        yield facts.issue(
-            "not_planned_yet", "objective", "warning", what=f"the further models of {OBJECTIVES[tuning.objective]}"
-        )
     if tuning.method == "last_layers" and facts.model and tuning.trained_layers > facts.model.layers:
         yield facts.issue("out_of_range", "trained_layers", value=tuning.trained_layers, **_span(facts.model.layers))
 
