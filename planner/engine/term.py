@@ -4,7 +4,7 @@ The number on the chart, the formula in the *Why?* panel and the row of a report
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ Component = Literal[
 COMPONENTS: tuple[Component, ...] = get_args(Component)
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(NamedTuple):
     """A named number in a product. `how` says how a derived number came about, e.g. `4096 / 2`."""
 
     name: str

@@ -70,7 +70,10 @@ def plan_serving(
     overheads = hardware.overheads
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
-    needs = {gpu.id: _need(plans[gpu.id], *_spread_over_versions(phase, load, gpu, hardware)) for gpu in gpus}
+    spread = _versions_apart(phase, load)
+    needs = {
+        gpu.id: _need(plans[gpu.id], *((0, 0) if spread is None else _spread(spread, gpu, overheads))) for gpu in gpus
+    }
 
     def describe() -> Mapping[str, Any]:
         asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
@@ -92,23 +95,21 @@ def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
     return PolicyNeed(need, plan.capacity_bytes, plan.refusal, need - below, high)
 
 
-def _spread_over_versions(
-    phase: Serving, load: ServingWorkload, gpu: ChosenGpu, hardware: HardwareCatalog
-) -> tuple[int, int]:
-    """How much less and how much more other versions need, where none is stated.
+def _versions_apart(phase: Serving, load: ServingWorkload) -> ServingWorkload | None:
+    """The load by which versions are compared where none is stated.
 
     Versions differ in what they profile and leave to others, but not in what a token takes, unless a model has
     windows, which older ones charge in full. Without them the spread is that of a single token, whatever the load is.
     """
     if phase.engine != "vllm" or phase.engine_version is not None:
-        return 0, 0
+        return None
     windowed = any(getattr(mixer, "window", None) for _, mixer in cached_mixers(load.spec))
-    one = load if windowed else replace(load, sequences=1, context_tokens=1, prompt_tokens=1)
-    return _spread(one, gpu, hardware.overheads)
+    return load if windowed else replace(load, sequences=1, context_tokens=1, prompt_tokens=1)
 
 
 @lru_cache(maxsize=256)
 def _spread(load: ServingWorkload, gpu: ChosenGpu, overheads: Overheads) -> tuple[int, int]:
+    """How much less and how much more other versions need."""
     need = int(plan_server("vllm", load, gpu, overheads).need_bytes)
     others = [
         int(plan_server("vllm", replace(load, version=version), gpu, overheads).need_bytes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ UNCOUNTED = "CUDA context before profiling"
 """Names of terms that engines count apart from other overhead, or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Holdings:
     """What one GPU holds. Terms are alive at instants of `MOMENTS`."""
 
@@ -31,33 +31,33 @@ class Holdings:
     """What a pass works with, by the instants at which it is alive: the fullest instant counts."""
     overhead: tuple[Term, ...]
 
-    @property
+    @cached_property
     def terms(self) -> tuple[Term, ...]:
         return (*self.weights, *self.cache, *self.activation, *self.overhead)
 
-    @property
+    @cached_property
     def weights_bytes(self) -> Any:
         return total_bytes(self.weights)
 
-    @property
+    @cached_property
     def cache_bytes(self) -> Any:
         return total_bytes(self.cache)
 
-    @property
+    @cached_property
     def state_bytes(self) -> Any:
         return total_bytes(item for item in self.cache if "state" in item.name)
 
-    @property
+    @cached_property
     def activation_bytes(self) -> Any:
         instants = dict.fromkeys(instant for item in self.activation for instant in item.alive)
         sums = (total_bytes(item for item in self.activation if instant in item.alive) for instant in instants)
         return reduce(larger, sums, 0)
 
-    @property
+    @cached_property
     def graph_bytes(self) -> Any:
         return total_bytes(item for item in self.overhead if item.name == GRAPHS)
 
-    @property
+    @cached_property
     def non_torch_bytes(self) -> Any:
         return total_bytes(item for item in self.overhead if item.name not in (GRAPHS, UNCOUNTED))
 

@@ -8,7 +8,9 @@ Rules: vllm/v1/core/kv_cache_utils.py (groups), vllm/model_executor/models/confi
 vllm/v1/core/single_type_kv_cache_manager.py; sixteen logs of hybrid models agree to the token.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from planner.engine.kv_cache import cached_mixers, state_elements
@@ -17,7 +19,7 @@ from planner.engine.rounding import ceil_div, round_up, smaller
 from planner.engine.servers.versions import VersionBand, vllm_rules
 from planner.engine.servers.workload import RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
-from planner.model.spec import Attention, Block, LatentAttention, ParallelMixers
+from planner.model.spec import Attention, Block, LatentAttention, ModelSpec, ParallelMixers
 
 ALIGNMENT = 16
 """Tokens that a block of a hybrid model is rounded up to."""
@@ -114,29 +116,36 @@ def alike_pages(load: ServingWorkload, band: VersionBand) -> bool:
     return band.unequal_pages or len({rate for kind, rate in _kinds(load) if kind != "state"}) < 2
 
 
-def _kinds(load: ServingWorkload) -> dict[tuple[str, int], int]:
+def _kinds(load: ServingWorkload) -> Mapping[tuple[str, int], int]:
     """Layers on one rank by (`full`, `state` or the window, bytes per token or of the state)."""
     width = cache_element_bytes(load.cache_type)
+    return _layer_kinds(load.spec, width, load.tensor_parallel, load.pipeline, load.speculative_tokens)
+
+
+@lru_cache(maxsize=512)
+def _layer_kinds(
+    spec: ModelSpec, width: float, tensor_parallel: int, pipeline: int, speculative_tokens: int
+) -> Mapping[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
-    for group, mixer in cached_mixers(load.spec):
+    for group, mixer in cached_mixers(spec):
         key: tuple[str, int]
         if isinstance(mixer, Block | ParallelMixers):
             continue
         if isinstance(mixer, Attention):
             if not mixer.cached_elements:
                 continue
-            heads = ceil_div(mixer.kv_heads, load.tensor_parallel)
+            heads = ceil_div(mixer.kv_heads, tensor_parallel)
             kind = "full" if mixer.window is None else str(mixer.window)
             key = (kind, int(heads * (mixer.head_dim + mixer.value_dim) * width))
         elif isinstance(mixer, LatentAttention):
             key = ("full", int(mixer.cached_elements * width))
         else:
-            recurrent, convolution = state_elements(mixer, 1 - load.speculative_tokens)
-            state_width = 4 if load.spec.model_type in vllm_rules().fp32_state_models else 2
-            sizes = ceil_div(recurrent, load.tensor_parallel) * state_width
-            key = ("state", int(sizes + ceil_div(convolution, load.tensor_parallel) * 2))
-        found[key] = found.get(key, 0) + ceil_div(group.count, load.pipeline)
-    if load.speculative_tokens and load.spec.model_type in vllm_rules().draft_layer_models:
+            recurrent, convolution = state_elements(mixer, 1 - speculative_tokens)
+            state_width = 4 if spec.model_type in vllm_rules().fp32_state_models else 2
+            sizes = ceil_div(recurrent, tensor_parallel) * state_width
+            key = ("state", int(sizes + ceil_div(convolution, tensor_parallel) * 2))
+        found[key] = found.get(key, 0) + ceil_div(group.count, pipeline)
+    if speculative_tokens and spec.model_type in vllm_rules().draft_layer_models:
         last = next((key for key in reversed(found) if key[0] == "full"), None)
         if last is not None:
             found[last] += 1
