@@ -44,9 +44,9 @@ def band(case_class: str) -> Band:
 
 def case_class(
     phase: str, *, ranks: int = 1, profile: str = "hf-transformers", approximate: bool = False,
-    engine: str | None = None, engine_version: str | None = None,
+    quantized: bool = False, engine: str | None = None, engine_version: str | None = None,
 ) -> str:  # fmt: skip
-    """The class that a phase of a plan belongs to."""
+    """The class that a phase of a plan belongs to; `quantized`: frozen weights are held in 4 or 8 bits."""
     if approximate:
         return "rough"
     if phase == "serving" and engine != "transformers":
@@ -54,7 +54,7 @@ def case_class(
     if phase in ("evaluation", "serving"):
         return "inference"
     if profile in TRACED_PROFILES and ranks == 1:
-        return f"training, {profile}"
+        return f"training, {profile}, quantized base" if quantized else f"training, {profile}"
     if profile != "hf-transformers":
         return "training, other profile"
     return "training, sharded" if ranks > 1 else "training"

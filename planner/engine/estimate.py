@@ -45,8 +45,10 @@ class Job:
     hardware: Hardware
 
     def case_class(self, parallelism: Parallelism, profile: str, settled: SettledPhase) -> str:
-        rough = self.spec.approximate is not None or bool(settled.phase.lowered.approximations)
-        return case_class(self.name, ranks=parallelism.ranks, profile=profile, approximate=rough)
+        lowered = settled.phase.lowered
+        rough = self.spec.approximate is not None or bool(lowered.approximations)
+        quantized = lowered.recipe.quantized_base
+        return case_class(self.name, ranks=parallelism.ranks, profile=profile, approximate=rough, quantized=quantized)
 
 
 def estimate(scenario: Scenario, catalog: Catalog) -> Plan:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from math import ceil, floor
 from typing import Any
 
 from planner.engine.band import case_class
@@ -19,7 +20,7 @@ FEWEST_CASES = 10
 LOW_SHARE, HIGH_SHARE = 0.05, 0.95
 WIDEST_ON_ONE_GPU = 0.15
 """Further off than this, a case on one GPU is explained in `resources/evidence/README.md`, not covered by the band."""
-ONE_GPU = ("training", "training, litgpt", "inference")
+ONE_GPU = ("training", "training, litgpt", "training, litgpt, quantized base", "inference")
 _PEAKS = ("allocated_bytes", "reserved_bytes", "process_bytes")
 
 
@@ -43,9 +44,9 @@ def write_bands(scored: Iterable[tuple[Corpus, Score]]) -> Mapping[str, int]:
             low, high = max(low, 1 - WIDEST_ON_ONE_GPU), min(high, 1 + WIDEST_ON_ONE_GPU)
             limit = f", at most {WIDEST_ON_ONE_GPU:.0%} to either side"
         content["classes"][name] = {
-            "low": round(min(low, 1.0), 3),
-            "high": round(max(high, 1.0), 3),
-            "source": f"{len(found)} measured peaks ÷ their estimates, 5th to 95th percentile{limit} "
+            "low": floor(round(min(low, 1.0) * 100, 6)) / 100,
+            "high": ceil(round(max(high, 1.0) * 100, 6)) / 100,
+            "source": f"{len(found)} measured peaks ÷ their estimates, 5th to 95th percentile, rounded outwards{limit} "
             f"({', '.join(names)})",
         }
     if supported:
@@ -81,6 +82,7 @@ def class_of(scenario: Scenario, name: PhaseName) -> str:
         ranks=phase.parallelism.ranks,
         profile=getattr(phase, "activation_profile", "hf-transformers"),
         approximate=isinstance(scenario.model, SizeModel),
+        quantized=getattr(phase, "frozen_format", None) is not None,
         engine=getattr(phase, "engine", None),
         engine_version=getattr(phase, "engine_version", None),
     )

@@ -215,9 +215,14 @@ def over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
     logits_dtype = logits.dtype
 
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-        whole = t.new(saved[0].dims, logits_dtype, "gradient of logits")
+        dims = saved[0].dims
         chunk = [t.new(("loss chunk", "vocabulary"), dtype, "gradient of one chunk") for _ in range(2)]
-        t.tick("loss backward, chunk by chunk")
+        t.tick("loss backward, first chunk")
+        # Chunk by chunk the log-softmax dies and its gradient takes the place.
+        assert isinstance(saved, list)
+        saved.clear()
+        whole = t.new(dims, logits_dtype, "gradient of logits")
+        t.tick("loss backward, last chunk")
         del chunk
         return [whole]
 

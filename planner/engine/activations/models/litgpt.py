@@ -1,4 +1,4 @@
-"""A language model as LitGPT runs it, with its own training loop: logits and loss in chunks, all in one dtype."""
+"""A language model as LitGPT and Fabric run it, with their loop: logits in fp32, head and loss in chunks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm
 
+FABRIC = "Lightning 2, fabric/plugins/precision/half.py: convert_output casts what the model returns to fp32"
 LOOP = "litgpt 0.5, litgpt/finetune/lora.py: fit"
 PARTS = ("q", "k", "v")
 
@@ -76,7 +77,7 @@ class LitModel:
 
     def _hold_previous(self, t: Tape) -> None:
         tokens, dtype = ("batch", "sequence"), t.autocast or self.recipe.weight_dtype
-        self.previous = [t.new((*tokens, "vocabulary"), dtype, "logits")]
+        self.previous = [t.new((*tokens, "vocabulary"), "fp32", "logits")]
         if not self.recipe.quantized_base:
             return
         for layer in self.layers:
@@ -90,11 +91,13 @@ class LitModel:
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         hidden_states = self._hidden_states(t, inputs["ids"])
         logits = self._logits(t, hidden_states)
+        with t.module("fabric", FABRIC):
+            logits = ops.to(t, logits, "fp32", "logits in fp32")
         del self.previous[:1]
         if self.recipe.loss == "full_logits":
             loss = cross_entropy(t, ops.view(t, logits), inputs["labels"])
         else:
-            loss = over_chunks(t, logits, upcast=t.autocast is not None)  # autocast runs cross entropy in fp32
+            loss = over_chunks(t, logits, upcast=False)
         self.previous.clear()
         return loss, logits
 
