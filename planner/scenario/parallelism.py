@@ -132,6 +132,16 @@ class Parallelism(ServingParallelism):
         "Weights and states are divided over context-parallel ranks too, not over data-parallel ranks alone.",
         advanced=True,
     )
+    shard_replicas: int = declare(
+        1,
+        "Shard replicas",
+        "Hybrid sharding: this many groups of data-parallel ranks each hold all shards, so that gathering stays within "
+        "a group. Must divide the data-parallel ranks.",
+        unit="groups",
+        ge=1,
+        le=MAX_DEGREE,
+        advanced=True,
+    )
     loss_parallel: bool = declare(
         False,
         "Loss parallel",
@@ -156,7 +166,8 @@ class Parallelism(ServingParallelism):
         Some software always divides over context-parallel ranks too: torchtitan (`dp_shard_cp`), DeepSpeed with
         Ulysses (`seq_data_parallel_group`), Megatron Core (`data_parallel_group` with context parallel).
         """
-        return self.data * (self.context if self.shard_over_context or self.backend in OVER_CONTEXT else 1)
+        ranks = self.data * (self.context if self.shard_over_context or self.backend in OVER_CONTEXT else 1)
+        return max(1, ranks // self.shard_replicas) if self.zero_stage else ranks
 
     @property
     def backend(self) -> str:

@@ -88,6 +88,14 @@ def test_more_ranks_never_raise_what_one_of_them_keeps(backend: str, stage: int)
     assert kept == sorted(kept, reverse=True)
 
 
+@given(ranks=st.sampled_from([8, 16, 64]), replicas=st.sampled_from([2, 4, 8]))
+@settings(max_examples=9, deadline=None)
+def test_hybrid_shards_are_those_of_one_group(ranks: int, replicas: int) -> None:
+    hybrid = states(data=ranks, zero_stage=3, sharding_backend="fsdp2", shard_replicas=replicas)
+    group = {"zero_stage": 3, "sharding_backend": "fsdp2"} if ranks > replicas else {}
+    assert hybrid == states(data=max(1, ranks // replicas), **group)
+
+
 @given(tensor=st.sampled_from([2, 4, 8, 16]), pipeline=st.sampled_from([2, 3, 4, 8]))
 @settings(max_examples=12, deadline=None)
 def test_model_parallel_ranks_keep_less_than_the_whole(tensor: int, pipeline: int) -> None:
@@ -186,6 +194,7 @@ ILLEGAL = [
     ({"data": 4, "zero_stage": 3, "sharding_backend": "ddp"}, "zero_backend"),
     ({"data": 4, "zero_stage": 2, "pipeline": 2, "sharding_backend": "deepspeed"}, "zero_with_pipeline"),
     ({"context": 3, "context_parallel_mode": "ulysses"}, "context_heads"),
+    ({"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2", "shard_replicas": 3}, "shard_replicas"),
     ({"tensor": 16, "sequence_parallel": True}, "sequence_divides"),
 ]
 

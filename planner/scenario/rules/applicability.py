@@ -118,6 +118,7 @@ STEP_DEPENDENCES = (
     _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
     _while("parallelism.loss_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
     _while("parallelism.shard_over_context", lambda p: p.parallelism.context > 1, "context parallel is 1"),
+    _while("parallelism.shard_replicas", lambda p: p.parallelism.zero_stage > 0, "nothing is sharded"),
     _while("parallelism.context_parallel_mode", lambda p: p.parallelism.context > 1, "context parallel is 1"),
     _while("parallelism.reported_stage", lambda p: p.parallelism.pipeline > 1, "there is one pipeline stage"),
     _backend("parallelism.gradient_as_bucket_view", ("ddp", "zero-redundancy-optimizer"), "only DDP has buckets"),

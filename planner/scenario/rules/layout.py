@@ -105,6 +105,10 @@ def zero_rules(facts: PhaseFacts) -> Iterator[Issue]:
         return
     stage, backend = layout.zero_stage, layout.backend
     stages = ZERO_STAGES[backend]
+    groups = layout.shard_replicas
+    if layout.data % groups:
+        near = nearest_legal(groups, layout.data, lambda wanted: layout.data % wanted == 0)
+        yield facts.issue("shard_replicas", "parallelism.shard_replicas", groups=groups, ranks=layout.data, legal=near)
     if stage not in stages:
         yield facts.issue(
             "zero_backend", "parallelism.zero_stage", backend=SHARDING_BACKENDS[backend], stage=stage, legal=stages
