@@ -108,6 +108,12 @@ class Parallelism(ServingParallelism):
         "Number format in which FSDP sums gradients over the ranks. Automatic: that of the gathered weights.",
         advanced=True,
     )
+    reduces_every_micro_batch: bool = declare(
+        True,
+        "Reduce every micro-batch",
+        "FSDP scatters the gradients of each micro-batch. Off (`no_sync`), whole gradients stay until the last one.",
+        advanced=True,
+    )
     use_orig_params: bool = declare(
         True,
         "Original parameters",

@@ -97,6 +97,18 @@ def test_adapters_beside_sharded_weights_scatter_their_own_gradients_alone() -> 
     assert 0 < gradients < 100 * MIB
 
 
+def test_gradients_that_are_not_reduced_stay_whole() -> None:
+    """accelerate's documentation of gradient synchronization: `no_sync` under FSDP keeps full gradients."""
+    step = {"precision": "amp-bf16", "sequence_length": 512, "gradient_accumulation_steps": 4}
+    layout = {"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2", "fsdp_reduce_dtype": "fp32"}
+    every, last = (
+        plan({"preset": LLAMA_8B}, **step, parallelism=layout | {"reduces_every_micro_batch": each})
+        for each in (True, False)
+    )
+    more = [p.moments["backward"].allocated_bytes for p in (last, every)]
+    assert more[0] - more[1] == 4 * 8030261248
+
+
 def roles(objective: str, **step: Any) -> dict[str, dict[str, Any]]:
     chosen = {"method": "full", "precision": "bf16", "sequence_length": 512, "activation_checkpointing": "full"} | step
     planned = plan({"preset": LLAMA_8B}, "fine_tuning", objective=objective, **chosen)

@@ -33,6 +33,7 @@ from planner.scenario.step import TrainingStep
 
 TORCHTUNE_CHUNKS = 8
 SCHEDULE = "Megatron-LM, megatron/core/pipeline_parallel/schedules.py (1F1B and its interleaved form)"
+NO_SYNC = "torch 2.13 FSDP2, _fsdp_param.py: unsharded_accumulated_grad, in the reduce dtype"
 MOMENTS = {name: name for name in ALL}
 
 
@@ -92,12 +93,23 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
     if phase.parallelism.pipeline > 1:
         return fullest(phase, plan_stages(phase, spec, batch, length))
     states = standing(spec, StateChoices.of(phase))
-    terms = (*states.terms, *role_terms(phase, spec))
+    terms = (*states.terms, *role_terms(phase, spec), *_unreduced(phase, states.trained_elements))
     if isinstance(phase, FineTuning) and phase.objective == "ppo":
         value = TracedPhase(lowered_step(phase, spec, batch, length, "first"), (), MOMENTS)
         terms = (*terms, value_activations(1, value.kept_bytes()))
     batch = batch * sequences_per_sample(phase)
     return traced_step(phase, terms, lowered_step(phase, spec, batch, length), states.trained_elements)
+
+
+def _unreduced(phase: TrainingStep, trained: int) -> tuple[Term, ...]:
+    """FSDP's whole gradients of earlier micro-batches, where they are not scattered one by one."""
+    spread = phase.parallelism
+    if spread.reduces_every_micro_batch or phase.gradient_accumulation_steps == 1 or not gathers_are_recorded(spread):
+        return ()
+    sharding = _sharding(phase)
+    assert sharding is not None
+    factors = (Factor("trained parameters", trained), Factor("bytes", BYTES[sharding.reduce_dtype]))
+    return (Term("gradients", "whole gradients of earlier micro-batches", factors, IN_MODEL, NO_SYNC),)
 
 
 def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:

@@ -124,6 +124,7 @@ STEP_DEPENDENCES = (
     _backend("parallelism.gradient_as_bucket_view", ("ddp", "zero-redundancy-optimizer"), "only DDP has buckets"),
     _backend("parallelism.use_orig_params", ("fsdp1",), "only FSDP1 has flat parameters"),
     _backend("parallelism.reshard_after_forward", ("fsdp1", "fsdp2"), "only FSDP gathers weights so"),
+    _backend("parallelism.reduces_every_micro_batch", ("fsdp1", "fsdp2"), "only FSDP keeps whole gradients so"),
     _backend("parallelism.fsdp_reduce_dtype", ("fsdp1", "fsdp2"), "FSDP is not used"),
     _for_models("image_size", lambda m: m.sees_images, "the model sees no images", "error"),
     _for_models("image_tokens", lambda m: m.sees_images, "the model sees no images", "error"),
