@@ -88,7 +88,7 @@ class MainWindow(QMainWindow):
 
         self.session = session
         self.documents = Documents(session, self.settings, self)
-        self.model_panel = ModelPanel(session)
+        self.model_panel = ModelPanel(session, self.settings)
         self.phases_panel = PhasesPanel(session, self.theme)
         self.gpu_panel = GpuPanel(session)
         self.notice = NoticePanel(session)

@@ -29,14 +29,17 @@ def facts_line(state: State) -> str:
     facts = [f"{format_count(state.plan.model.parameters)} parameters"] if state.plan else []
     facts += structure(state.spec)
     if state.spec.approximate:
-        facts.append(f"approximate: {state.spec.approximate}")
+        facts.append("approximate")
     return SEPARATOR.join(facts)
 
 
 def preset_hint(preset: Preset) -> str:
-    """`8.03 B parameters, decoder, context 131 072`: what the list of presets tells about one."""
-    context = f", context {_grouped(preset.context)}" if preset.context else ""
-    return f"{format_count(preset.parameters)} parameters, {preset.kind}{context}"
+    """`8.03 B · 131 072 tokens · decoder`: what the list of presets tells about one."""
+    count = format_count(preset.parameters)
+    if preset.active_parameters != preset.parameters:
+        count += f", {format_count(preset.active_parameters)} active"
+    context = f"{_grouped(preset.context)} tokens" if preset.context else ""
+    return SEPARATOR.join(part for part in (count, context, preset.kind) if part)
 
 
 def structure(spec: ModelSpec) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is remembered between runs: window, theme, unit, recent files."""
+"""What is remembered between runs: window, theme, unit, recent files and models."""
 
 from pathlib import Path
 from typing import cast, get_args
@@ -9,6 +9,7 @@ from planner.gui.theme import THEME_CHOICES, ThemeChoice
 from planner.units import SizeUnit
 
 RECENT_FILES = 10
+RECENT_MODELS = 5
 
 
 class Settings:
@@ -38,9 +39,7 @@ class Settings:
     @property
     def recent(self) -> tuple[Path, ...]:
         """The files opened or saved last, newest first."""
-        value = self._store.value("recent", [])
-        names = value if isinstance(value, list) else [value] if isinstance(value, str) and value else []
-        return tuple(Path(str(name)) for name in names[:RECENT_FILES])
+        return tuple(Path(name) for name in self._names("recent")[:RECENT_FILES])
 
     def remember_file(self, path: Path) -> None:
         others = [item for item in self.recent if item != path]
@@ -49,6 +48,15 @@ class Settings:
     def forget_files(self) -> None:
         self._store.remove("recent")
 
+    @property
+    def recent_models(self) -> tuple[str, ...]:
+        """The ids of the presets picked last, newest first."""
+        return self._names("recent_models")[:RECENT_MODELS]
+
+    def remember_model(self, preset: str) -> None:
+        others = [item for item in self.recent_models if item != preset]
+        self._store.setValue("recent_models", [preset, *others][:RECENT_MODELS])
+
     def bytes_of(self, name: str) -> QByteArray | None:
         """The saved state of the window or a splitter."""
         value = self._store.value(name)
@@ -56,3 +64,9 @@ class Settings:
 
     def keep_bytes(self, name: str, state: QByteArray) -> None:
         self._store.setValue(name, state)
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        """A list of texts; a store in a file gives a list of one back as that one."""
+        value = self._store.value(key, [])
+        names = value if isinstance(value, list) else [value] if isinstance(value, str) and value else []
+        return tuple(map(str, names))

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit, QMessageBox, QPushButton
 
 from planner.gui.dialogs.dimensions_dialog import DimensionsDialog
+from planner.gui.widgets.choice_list import DETAIL_ROLE, HEADING_ROLE
 from planner.gui.widgets.number_box import NumberBox
 
 QWEN = {
@@ -149,3 +150,64 @@ def test_dimensions_that_cannot_be_leave_the_button_off(drive, window, qtbot):
 
 def test_the_search_box_has_a_name(window):
     assert window.model_panel.picker.open().findChild(QLineEdit).accessibleName() == "Search Model"
+
+
+def rows(popup):
+    """What the list of models shows: headings as such, entries with what stands beside them."""
+    model = popup.list.model()
+    indices = [model.index(row, 0) for row in range(model.rowCount())]
+    return [
+        (f"# {index.data()}" if index.data(HEADING_ROLE) else index.data(), index.data(DETAIL_ROLE))
+        for index in indices
+    ]
+
+
+def test_presets_stand_under_their_family_with_parameters_context_and_kind(window):
+    shown = rows(window.model_panel.picker.open())
+    names = [name for name, _ in shown]
+    assert names.index("# Llama") < names.index("meta-llama / Llama-3.1-8B")
+    assert ("meta-llama / Llama-3.1-8B", "8.03 B · 131\u202f072 tokens · decoder") in shown
+    assert "# Recent" not in names
+
+
+def test_a_search_keeps_only_the_headings_of_what_is_found(window, qtbot):
+    popup = window.model_panel.picker.open()
+    qtbot.keyClicks(popup.search, "qwen3 4b")
+    assert [name for name, _ in rows(popup) if name.startswith("#")] == ["# Qwen 3"]
+
+
+def test_models_picked_last_are_listed_first(window, settings):
+    window.model_panel.picker.chosen.emit("Qwen/Qwen3-4B")
+    window.model_panel.picker.chosen.emit("Qwen/Qwen2.5-7B-Instruct")
+    assert settings.recent_models == ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-4B")
+    popup = window.model_panel.picker.open()
+    assert [name for name, _ in rows(popup)[:3]] == ["# Recent", "Qwen / Qwen2.5-7B-Instruct", "Qwen / Qwen3-4B"]
+    assert popup.list.currentIndex().row() == 1
+
+
+def test_a_heading_cannot_be_chosen(window):
+    popup = window.model_panel.picker.open()
+    popup.list.clicked.emit(popup.list.model().index(0, 0))
+    assert popup.isVisible()
+
+
+def test_the_form_takes_a_mixture_of_experts_over_and_says_what_it_cannot(drive, window, qtbot):
+    window.model_panel.picker.chosen.emit("deepseek-ai/DeepSeek-V3")
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert drive.find(NumberBox, "Experts", within=dialog).value() == 256
+    assert drive.find(NumberBox, "Experts per token", within=dialog).value() == 8
+    lost = drive.find(QLabel, "What the form cannot say", within=dialog)
+    assert "671.03 B parameters become" in lost.text()
+    drive.type(drive.find(NumberBox, "Experts", within=dialog), "128")
+    assert not lost.isVisible()
+    assert "128 experts" in drive.find(QLabel, "Draft facts", within=dialog).text()
+
+
+def test_a_form_that_says_all_of_a_model_says_nothing_about_losses(drive, window, qtbot):
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert not drive.find(QLabel, "What the form cannot say", within=dialog).isVisible()
+    assert drive.find(QLabel, "Draft facts", within=dialog).text().startswith("8.03 B parameters")

@@ -3,8 +3,10 @@
 from typing import Any
 
 from planner.gui.state import State
-from planner.model.spec import Attention, DenseFeedForward
-from planner.scenario.model_source import DimensionsModel
+from planner.model.counts import parameters
+from planner.model.spec import Attention, DenseFeedForward, LatentAttention, LayerGroup, MixtureOfExperts, ModelSpec
+from planner.scenario.model_source import Dimensions, DimensionsModel
+from planner.units import format_count
 
 _TYPICAL: dict[str, Any] = {
     "layers": 32,
@@ -17,29 +19,86 @@ _TYPICAL: dict[str, Any] = {
 }
 
 
-def dimensions_of(state: State) -> Any:
+def dimensions_of(state: State) -> Dimensions:
     """What `model.dimensions` would be for the model of `state`, as far as that form can say it."""
     model = state.scenario.model
     if isinstance(model, DimensionsModel):
         return model.dimensions
     spec = state.spec
-    if spec is None or spec.stack.embedding is None:
-        return dict(_TYPICAL)
-    group = spec.stack.groups[0]
-    values = {
+    if spec is None or spec.stack.embedding is None or not spec.stack.groups:
+        return Dimensions(**_TYPICAL)
+    group = max(spec.stack.groups, key=lambda group: group.count)
+    values: dict[str, Any] = {
+        "task": spec.task,
         "layers": spec.stack.layers,
         "hidden_size": spec.stack.hidden_size,
         "vocab_size": spec.stack.embedding.vocab,
-        "max_positions": spec.max_positions or 8192,
+        "max_positions": spec.max_positions,
         "tied_embeddings": spec.head is not None and spec.head.tied,
-        "attention_heads": 32,
+        "position_embedding": _positions(spec, group),
+        "norm": group.norm.kind,
+        "dropout": group.dropout,
+        **_heads(group),
+        **_feed_forward(spec, group),
     }
-    if isinstance(group.mixer, Attention):
-        values |= {
-            "attention_heads": group.mixer.heads,
-            "kv_heads": group.mixer.kv_heads,
-            "head_dim": group.mixer.head_dim,
+    return Dimensions(**{key: value for key, value in values.items() if _allowed(key, value)})
+
+
+def what_is_lost(state: State, draft: State) -> str:
+    """A sentence where the form, before any edit, gives another model than that of `state`; else an empty text."""
+    if state.spec is None or draft.spec is None or isinstance(state.scenario.model, DimensionsModel):
+        return ""
+    given, became = parameters(state.spec), parameters(draft.spec)
+    if given == became:
+        return ""
+    name = state.spec.name.rpartition("/")[2]
+    return (
+        f"The form cannot say all of {name}: its {format_count(given)} parameters become {format_count(became)} "
+        "with what was taken over."
+    )
+
+
+def _heads(group: LayerGroup) -> dict[str, Any]:
+    mixer = group.mixer
+    if isinstance(mixer, Attention):
+        return {
+            "attention_heads": mixer.heads,
+            "kv_heads": mixer.kv_heads,
+            "head_dim": mixer.head_dim,
+            "bias": mixer.qkv_bias and mixer.output_bias,
         }
-    if isinstance(group.feed_forward, DenseFeedForward):
-        values |= {"ffn_hidden_size": group.feed_forward.size, "gated_mlp": group.feed_forward.gated}
+    if isinstance(mixer, LatentAttention):
+        return {"attention_heads": mixer.heads, "head_dim": mixer.v_head_dim}
+    return {"attention_heads": 32}
+
+
+def _feed_forward(spec: ModelSpec, group: LayerGroup) -> dict[str, Any]:
+    """Of the layers that most others are like; the dense layers of a mixture give the plain size."""
+    forward = group.feed_forward
+    parts = (item.feed_forward for item in spec.stack.groups)
+    dense = next((part for part in parts if isinstance(part, DenseFeedForward)), None)
+    values: dict[str, Any] = {}
+    if dense is not None:
+        values["ffn_hidden_size"] = dense.size
+    if isinstance(forward, DenseFeedForward | MixtureOfExperts):
+        values |= {"gated_mlp": forward.gated, "activation": forward.activation}
+    if isinstance(forward, MixtureOfExperts):
+        values |= {
+            "experts": forward.experts,
+            "experts_per_token": forward.experts_per_token,
+            "expert_ffn_hidden_size": forward.size,
+        }
     return values
+
+
+def _positions(spec: ModelSpec, group: LayerGroup) -> str:
+    if any(getattr(part, "name", "") == "embed_positions" for part in spec.stack.before):
+        return "learned"
+    rotary = not isinstance(group.mixer, Attention) or group.mixer.rotary_share > 0
+    return "rope" if rotary else "none"
+
+
+def _allowed(key: str, value: object) -> bool:
+    """Whether the form has this choice; where it has not, its default stays."""
+    choices = next(item.choices for item in Dimensions.declarations() if item.name == key)
+    return not choices or value in [choice for choice, _ in choices]

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QScrollArea, QVBoxLayout, QWidget
 
-from planner.gui.dialogs.dimensions import dimensions_of
+from planner.gui.dialogs.dimensions import dimensions_of, what_is_lost
 from planner.gui.forms.form import Form
 from planner.gui.session import Session
 from planner.gui.widgets.properties import text_label
@@ -17,11 +17,16 @@ class DimensionsDialog(QDialog):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Model dimensions")
-        self.resize(460, 560)
+        self.resize(500, 640)
         self._session = session
-        scenario = session.state.scenario.with_value(("model",), {"dimensions": dimensions_of(session.state)})
+        start = dimensions_of(session.state)
+        scenario = session.state.scenario.with_value(("model",), {"dimensions": start})
         self.draft = Session(scenario, session.catalog, QUndoStack(self))
         self._form = Form(Dimensions, ("model", "dimensions"), self.draft, "")
+        self._untouched = self.draft.state
+        self._lost = what_is_lost(session.state, self._untouched)
+        self.lost = text_label(self._lost, "warning", wrap=True)
+        self.lost.setAccessibleName("What the form cannot say")
         self.facts = text_label("", "hint", wrap=True)
         self.facts.setAccessibleName("Draft facts")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
@@ -36,13 +41,15 @@ class DimensionsDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(10)
-        column.addWidget(
-            text_label("A decoder with these dimensions. Fields left empty follow from the others.", "hint", wrap=True)
-        )
+        what = "A transformer with these dimensions. Fields left empty follow from the others."
+        column.addWidget(text_label(what, "hint", wrap=True))
         column.addWidget(scroll, 1)
+        column.addWidget(self.lost)
         column.addWidget(self.facts)
         column.addWidget(buttons)
         self.draft.state_changed.connect(lambda _state, _before: self._show())
+        if start.experts:
+            self._form.open_more()
         self._show()
 
     def _show(self) -> None:
@@ -54,6 +61,7 @@ class DimensionsDialog(QDialog):
             issue.severity == "error" and issue.path.startswith("model") for issue in state.issues
         )
         self.facts.setText(facts_line(state))
+        self.lost.setVisible(bool(self._lost) and state is self._untouched)
         self._use.setEnabled(not wrong)
 
     def _accept(self) -> None:

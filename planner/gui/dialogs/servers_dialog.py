@@ -5,8 +5,9 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QVBoxLayou
 from planner.gui.forms.form import FieldGrid
 from planner.gui.session import Session
 from planner.gui.state import State
+from planner.gui.widgets.choice_list import Choice
 from planner.gui.widgets.properties import text_label
-from planner.gui.widgets.search_popup import Choice, PickerButton
+from planner.gui.widgets.search_popup import PickerButton
 from planner.scenario.hardware import Hardware
 
 FIELDS = ("gpus_per_node", "nodes", "headroom_percent", "host_ram_bytes", "nvme_bytes", "gpu_total_bytes")

@@ -77,10 +77,14 @@ class Form(QWidget):
         self._groups = [Group(item, (*path, item.name), session, self) for item in groups]
         for group in self._groups:
             column.addWidget(group)
-        if advanced:
-            more = Disclosure("More settings", lambda: self.grid(advanced, path, name), f"{name}more settings")
-            column.addWidget(more)
+        self._more = Disclosure("More settings", lambda: self.grid(advanced, path, name), f"{name}more settings")
+        self._more.setVisible(bool(advanced))
+        column.addWidget(self._more)
         column.addStretch(1)
+
+    def open_more(self) -> None:
+        """Show the advanced fields."""
+        self._more.open(reveal=False)
 
     def refresh(self, state: State) -> None:
         for grid in self.grids:

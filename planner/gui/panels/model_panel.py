@@ -5,11 +5,16 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QVBoxLayo
 
 from planner.gui.model_facts import facts_line, model_title, preset_hint, weights_line
 from planner.gui.session import Session
+from planner.gui.settings import Settings
 from planner.gui.state import State
+from planner.gui.widgets.choice_list import Choice
 from planner.gui.widgets.menu_button import menu_button
 from planner.gui.widgets.properties import plain_label, set_property, text_label
-from planner.gui.widgets.search_popup import Choice, PickerButton
+from planner.gui.widgets.search_popup import PickerButton
+from planner.model import Preset
+from planner.model.presets import families
 
+_LIST_WIDTH = 640
 _IMPORTS = (("import", "&File…"), ("import_folder", "F&older…"), ("hub", "From the &Hub…"))
 
 
@@ -20,11 +25,12 @@ class ModelPanel(QFrame):
     """The command that imports: `import`, `import_folder` or `hub`."""
     dimensions_wanted = Signal()
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, settings: Settings) -> None:
         super().__init__()
         self.setProperty("card", True)
         self._session = session
-        self.picker = PickerButton("Model", self._choices)
+        self._settings = settings
+        self.picker = PickerButton("Model", self._choices, _LIST_WIDTH)
         self.picker.setToolTip("The model to plan for. Press to search the presets.")
         self.picker.chosen.connect(self._on_chosen)
         self.facts = text_label("", "hint", wrap=True)
@@ -77,15 +83,25 @@ class ModelPanel(QFrame):
         key, title = model_title(state)
         self.picker.show_choice(key, title)
         self.facts.setText(facts_line(state))
+        self.facts.setToolTip(
+            f"Approximate: {state.spec.approximate}." if state.spec and state.spec.approximate else ""
+        )
         set_property(self.facts, "role", "hint" if state.spec else "error")
         self.weights.setText(weights_line(state, self._session.view.unit))
 
     def _choices(self) -> list[Choice]:
         presets = self._session.catalog.presets
+        recent = [presets[key] for key in self._settings.recent_models if key in presets]
         return [
-            Choice(preset.id, preset.id.replace("/", " / "), preset_hint(preset), f"{preset.title} {preset.family}")
-            for preset in presets.values()
+            *(_choice(preset, "Recent") for preset in recent),
+            *(_choice(preset, family) for family, members in families(presets).items() for preset in members),
         ]
 
     def _on_chosen(self, key: str) -> None:
         self._session.take_model({"preset": key}, f"Pick {key.rpartition('/')[2]}")
+        self._settings.remember_model(key)
+
+
+def _choice(preset: Preset, group: str) -> Choice:
+    words = f"{preset.title} {preset.family}"
+    return Choice(preset.id, preset.id.replace("/", " / "), preset_hint(preset), words, group)

@@ -15,6 +15,7 @@ class Disclosure(QWidget):
         super().__init__()
         self._build = build
         self._content: QWidget | None = None
+        self._reveals = True
         self.button = QPushButton(title)
         self.button.setProperty("flat", True)
         self.button.setProperty("disclosure", True)
@@ -36,9 +37,11 @@ class Disclosure(QWidget):
         column.setSpacing(2)
         column.addLayout(heading)
 
-    def open(self) -> QWidget:
-        """Show the content, and return it."""
+    def open(self, *, reveal: bool = True) -> QWidget:
+        """Show the content, scroll to it if it is to `reveal`, and return it."""
+        self._reveals = reveal
         self.button.setChecked(True)
+        self._reveals = True
         assert self._content is not None
         return self._content
 
@@ -56,7 +59,7 @@ class Disclosure(QWidget):
             self._column.addWidget(self._content)
         self._content.setVisible(opened)
         self.button.setIcon(icon("chevron-down" if opened else "chevron-right"))
-        if opened:
+        if opened and self._reveals:
             QTimer.singleShot(0, self, self._reveal)
 
     def _reveal(self) -> None:

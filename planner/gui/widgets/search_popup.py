@@ -1,42 +1,13 @@
 """A field that opens a list with a search box: for choosing one of very many."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QStandardItem, QStandardItemModel
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QPushButton, QVBoxLayout, QWidget
 
 from planner.gui.icons import icon
-
-_KEY_ROLE = Qt.ItemDataRole.UserRole
-_WORDS_ROLE = Qt.ItemDataRole.UserRole + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One entry: what it is, how it reads, and further words by which it is found."""
-
-    key: str
-    text: str
-    hint: str = ""
-    words: str = ""
-
-
-class WordFilter(QSortFilterProxyModel):
-    """Keeps the entries that hold every word that was typed, in any order."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._wanted: tuple[str, ...] = ()
-
-    def search(self, text: str) -> None:
-        self._wanted = tuple(text.lower().split())
-        self.invalidate()
-
-    def filterAcceptsRow(self, row: int, parent: QModelIndex | QPersistentModelIndex) -> bool:
-        words = str(self.sourceModel().index(row, 0, parent).data(_WORDS_ROLE))
-        return all(word in words for word in self._wanted)
+from planner.gui.widgets.choice_list import KEY_ROLE, Choice, ChoicePainter, WordFilter, choice_model
 
 
 class SearchPopup(QFrame):
@@ -44,19 +15,11 @@ class SearchPopup(QFrame):
 
     chosen = Signal(str)
 
-    def __init__(self, choices: Sequence[Choice], name: str, parent: QWidget) -> None:
+    def __init__(self, name: str, parent: QWidget, width: int) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("popup", True)
-        self._model = QStandardItemModel(self)
-        for choice in choices:
-            item = QStandardItem(choice.text)
-            item.setEditable(False)
-            item.setData(choice.key, _KEY_ROLE)
-            item.setData(f"{choice.text} {choice.key} {choice.hint} {choice.words}".lower(), _WORDS_ROLE)
-            item.setToolTip(choice.hint)
-            self._model.appendRow(item)
+        self._width = width
         self._filter = WordFilter(self)
-        self._filter.setSourceModel(self._model)
         self.search = QLineEdit()
         self.search.setAccessibleName(f"Search {name}")
         self.search.setPlaceholderText("Type to search")
@@ -66,6 +29,7 @@ class SearchPopup(QFrame):
         self.search.installEventFilter(self)
         self.list = QListView()
         self.list.setModel(self._filter)
+        self.list.setItemDelegate(ChoicePainter(self.list))
         self.list.setAccessibleName(name)
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -80,11 +44,15 @@ class SearchPopup(QFrame):
         column.addWidget(self.nothing)
         column.addWidget(self.list)
 
-    def open_below(self, anchor: QWidget, current: str) -> None:
-        """Show below `anchor`, with `current` marked."""
+    def open_below(self, anchor: QWidget, choices: Sequence[Choice], current: str) -> None:
+        """Show `choices` below `anchor`, with `current` marked."""
+        before = self._filter.sourceModel()
+        self._filter.setSourceModel(choice_model(choices, self))
+        if before is not None:
+            before.deleteLater()
         self.search.clear()
         self._mark(current)
-        self.setFixedSize(max(anchor.width(), 340), 380)
+        self.setFixedSize(max(anchor.width(), self._width), 420)
         self.move(anchor.mapToGlobal(anchor.rect().bottomLeft()))
         self.show()
         self.search.setFocus()
@@ -100,31 +68,29 @@ class SearchPopup(QFrame):
         return super().eventFilter(watched, event)
 
     def _mark(self, key: str) -> None:
-        for row in range(self._filter.rowCount()):
-            index = self._filter.index(row, 0)
-            if index.data(_KEY_ROLE) == key:
-                self.list.setCurrentIndex(index)
-                self.list.scrollTo(index, QListView.ScrollHint.PositionAtCenter)
-                return
+        index = self._filter.find(key)
+        self.list.setCurrentIndex(index)
+        self.list.scrollTo(index, QListView.ScrollHint.PositionAtCenter)
 
     def _on_search(self, text: str) -> None:
         self._filter.search(text)
-        found = self._filter.rowCount() > 0
-        self.nothing.setVisible(not found)
-        self.list.setCurrentIndex(self._filter.index(0, 0) if found else QModelIndex())
+        first = self._filter.first()
+        self.nothing.setVisible(not first.isValid())
+        self.list.setCurrentIndex(first)
+        self.list.scrollToTop()
 
     def _choose(self, index: QModelIndex) -> None:
-        if index.isValid():
+        if index.isValid() and index.data(KEY_ROLE) is not None:
             self.hide()
-            self.chosen.emit(str(index.data(_KEY_ROLE)))
+            self.chosen.emit(str(index.data(KEY_ROLE)))
 
 
 class PickerButton(QPushButton):
-    """Shows what is chosen; pressing it, or Alt+Down, opens the list, which is filled when first opened."""
+    """Shows what is chosen; pressing it, or Alt+Down, opens the list, filled each time anew."""
 
     chosen = Signal(str)
 
-    def __init__(self, name: str, choices: Callable[[], Sequence[Choice]]) -> None:
+    def __init__(self, name: str, choices: Callable[[], Sequence[Choice]], width: int = 340) -> None:
         super().__init__()
         self.setProperty("picker", True)
         self.setAutoDefault(False)
@@ -133,6 +99,7 @@ class PickerButton(QPushButton):
         self.setIconSize(QSize(14, 14))
         self._name = name
         self._choices = choices
+        self._width = width
         self._popup: SearchPopup | None = None
         self._full_text = ""
         self.current = ""
@@ -145,9 +112,9 @@ class PickerButton(QPushButton):
 
     def open(self) -> SearchPopup:
         if self._popup is None:
-            self._popup = SearchPopup(self._choices(), self._name, self)
+            self._popup = SearchPopup(self._name, self, self._width)
             self._popup.chosen.connect(self.chosen)
-        self._popup.open_below(self, self.current)
+        self._popup.open_below(self, self._choices(), self.current)
         return self._popup
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
