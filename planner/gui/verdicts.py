@@ -4,7 +4,7 @@ from planner.chart.names import PHASE_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
-from planner.units import SizeUnit, format_size
+from planner.units import BYTES_PER_UNIT, SizeUnit, format_size
 
 
 def judged(state: State, phase: PhaseName) -> Verdict | None:
@@ -77,9 +77,12 @@ def chip_text(verdict: Verdict, unit: SizeUnit) -> str:
 
 
 def short_chip_text(verdict: Verdict, unit: SizeUnit) -> str:
-    """The same where room is scarce: `33 %`, `±9 %`, `+14.7`, `?`; the colour says the rest."""
+    """The same where room is scarce: `33 %`, `±9 %`, `+14.7`, `+2522`, `?`; the colour says the rest."""
     text = chip_text(verdict, unit)
-    for long, short in ((" free", ""), ("tight ", "±"), ("OOM +", "+"), ("unknown", "?")):
+    if text.startswith("OOM +") and verdict.headroom_bytes is not None:
+        large = -verdict.headroom_bytes >= 999.5 * BYTES_PER_UNIT[unit]
+        return f"+{format_size(-verdict.headroom_bytes, unit, digits=0 if large else 1, with_unit=False)}"
+    for long, short in ((" free", ""), ("tight −", "−"), ("tight ", "±"), ("unknown", "?")):
         text = text.replace(long, short)
     return text
 

@@ -1,9 +1,25 @@
 """The table below the chart says what the plan says."""
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
+from planner.gui.cautions import cautions
+from planner.gui.panels.why_text import why_html
+from planner.gui.tokens import LIGHT
+from planner.gui.views.table_model import CAUTION_ROLE
 from planner.units import format_size
+
+LLAMA_SHAPED = {
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "max_position_embeddings": 32768,
+}
 
 
 def text(window, phase, column):
@@ -51,7 +67,7 @@ def test_cells_are_reached_and_chosen_by_keys(window, qtbot):
 
 def test_a_narrow_table_shortens_its_texts_instead_of_scrolling(window, qtbot):
     window.resize(1280, 720)
-    qtbot.waitUntil(lambda: window.table.table.compact)
+    qtbot.waitUntil(lambda: window.table.table.compact == 2)
     qtbot.waitUntil(lambda: not window.table.horizontalScrollBar().isVisible())
     assert text(window, "serving", window.table.table.column_of(None) + 2).startswith("+")
     window.resize(1440, 900)
@@ -61,3 +77,34 @@ def test_a_narrow_table_shortens_its_texts_instead_of_scrolling(window, qtbot):
 def test_the_table_is_copied_as_text(window, qtbot):
     qtbot.keyClick(window.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert "Fine-tuning (QLoRA)" in QApplication.clipboard().text()
+
+
+def test_large_figures_lose_their_decimals_before_a_narrow_table_scrolls(window, qtbot):
+    window.model_panel.picker.chosen.emit("deepseek-ai/DeepSeek-V3")
+    window.resize(1280, 720)
+    qtbot.waitUntil(lambda: window.table.table.compact == 2)
+    qtbot.waitUntil(lambda: not window.table.horizontalScrollBar().isVisible())
+    assert text(window, "training", window.table.table.column_of("weights")) == "1250"
+    last = window.table.table.index(window.table.table.rowCount() - 1, 0)
+    qtbot.waitUntil(lambda: window.table.visualRect(last).bottom() <= window.table.viewport().height())
+
+
+def test_a_model_known_only_roughly_is_marked_in_every_row_that_has_figures(window, qtbot):
+    table = window.table.table
+    assert not table.index(table.phases.index("training"), 0).data(CAUTION_ROLE)
+    window.session.take_model({"config": {**LLAMA_SHAPED, "model_type": "something_new"}}, "Import")
+    index = table.index(table.phases.index("training"), 0)
+    assert "known approximately" in index.data(CAUTION_ROLE)
+    assert index.data(Qt.ItemDataRole.ToolTipRole) == index.data(CAUTION_ROLE)
+    assert "known approximately" in index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert not table.index(table.phases.index("preprocessing"), 0).data(CAUTION_ROLE)
+    window.session.look_at(phase="training", component=None)
+    qtbot.waitUntil(lambda: "something_new" in window.why.body.toPlainText())
+
+
+def test_the_warnings_of_a_phase_are_told_in_why(window):
+    state = window.session.state
+    plan = replace(state.plan.phases["training"], warnings=("Something is only roughly known.",))
+    window.session.state = replace(state, plan=replace(state.plan, phases={**state.plan.phases, "training": plan}))
+    assert cautions(window.session.state, "training") == ("Something is only roughly known.",)
+    assert "Something is only roughly known." in why_html(window.session.state, "training", None, "GiB", LIGHT)

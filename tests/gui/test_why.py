@@ -133,3 +133,17 @@ def test_the_panel_follows_an_edit(window, qtbot):
     before = window.why.title.text()
     window.session.edit(("phases", "training", "micro_batch_size"), 4)
     qtbot.waitUntil(lambda: window.why.title.text() != before)
+
+
+def test_the_terms_of_a_phase_stand_under_their_component(window):
+    window.session.look_at(phase="serving", component=None)
+    told = window.why.body.toPlainText().splitlines()
+    start = told.index("Held at the peak")
+    assert told.index("KV cache", start) < told.index("Weights", start) < told.index("layers", start)
+
+
+def test_keys_that_a_model_does_not_state_are_named(window, qtbot):
+    window.model_panel.picker.chosen.emit("mistralai/Mistral-7B-v0.1")
+    window.session.look_at(phase="training", component=None)
+    told = "Not stated by the model, so as its class has it: attention_dropout."
+    qtbot.waitUntil(lambda: told in window.why.body.toPlainText())

@@ -8,6 +8,7 @@ import numpy as np
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
 from planner.engine.plan import PhaseName, PhasePlan
 from planner.engine.term import Component, Factor, Term
+from planner.gui.cautions import cautions
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged, verdict_sentence
@@ -15,7 +16,10 @@ from planner.gui.words import fine_size, moment_text, strong
 from planner.units import SizeUnit, format_size
 
 GROUP = "\u202f"
-LARGEST_TERMS = 14
+LARGEST_TERMS = 6
+"""So many terms of a component are listed with a phase; all of them, with their formulas, with the component."""
+SHOWN_SHARE = 0.02
+"""Terms with a smaller part of their component are summed up."""
 
 
 def why_title(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit) -> str:
@@ -69,11 +73,15 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
         band = f"{format_size(peak.low_bytes, unit, with_unit=False)} to {format_size(peak.high_bytes, unit)}"
         parts.append(_paragraph(f"{PHASE_NAMES[phase]} needs most {where}. With uncertainty: {band}.", tokens))
         parts.append(_totals(plan, unit, tokens))
-    parts.append(_term_list(plan, unit, tokens))
+    parts += [f'<p style="color:{tokens.warn}">{escape(caution)}</p>' for caution in cautions(state, phase)]
+    parts.append(_held(plan, unit, tokens))
     for label, amounts in (("Host RAM", plan.host_ram), ("Storage", plan.storage)):
         if amounts:
             parts.append(_amounts(label, amounts, unit, tokens))
-    parts += [f'<p style="color:{tokens.warn}">{escape(warning)}</p>' for warning in plan.warnings]
+    if state.spec is not None and state.spec.assumed:
+        parts.append(
+            _paragraph(f"Not stated by the model, so as its class has it: {', '.join(state.spec.assumed)}.", tokens)
+        )
     return "".join(parts)
 
 
@@ -86,22 +94,35 @@ def _totals(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
     return _table([(name, size) for name, size in rows], unit, tokens)
 
 
-def _term_list(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
-    """The largest terms, each a link to its component; the many small ones are summed up."""
+def _held(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
+    """What is held at the peak: each component, a link, with its total, and its largest terms below it."""
     alive = [(term, int(term.bytes)) for term in _alive(plan)]
-    alive = sorted((pair for pair in alive if pair[1]), key=lambda pair: -pair[1])
-    if not alive:
+    parts = []
+    for component, total in sorted(plan.components.items(), key=lambda pair: -pair[1]):
+        if total:
+            found = [pair for pair in alive if pair[0].component == component and pair[1]]
+            parts.append(_group(component, total, sorted(found, key=lambda pair: -pair[1]), unit, tokens))
+    if not parts:
         return ""
-    link = f'style="color:{tokens.accent_ink};text-decoration:none"'
-    rows = [
-        (f'<a href="component:{term.component}" {link}>{escape(term.name)}</a>', size)
-        for term, size in alive[:LARGEST_TERMS]
-    ]
-    rest = alive[LARGEST_TERMS:]
-    if rest:
-        rows.append((f"{len(rest)} smaller ones", sum(size for _, size in rest)))
-    heading = f'<p style="color:{tokens.label}">{strong("Held at the peak")}</p>'
-    return heading + _table(rows, unit, tokens, html=True)
+    return f'<p style="color:{tokens.label}">{strong("Held at the peak")}</p>' + "".join(parts)
+
+
+def _group(component: Component, total: int, terms: list[tuple[Term, int]], unit: SizeUnit, tokens: Tokens) -> str:
+    """One component as a small table; terms too small to matter are summed up."""
+    link = f'style="color:{tokens.accent_ink};text-decoration:none;font-weight:600"'
+    name = f'<a href="component:{component}" {link}>{escape(COMPONENT_NAMES[component])}</a>'
+    rows = [_row(name, strong(format_size(total, unit)), 0, tokens.label)]
+    shown = [pair for pair in terms if pair[1] >= total * SHOWN_SHARE][:LARGEST_TERMS]
+    rows += [_row(escape(term.name), escape(format_size(size, unit)), 12, tokens.muted) for term, size in shown]
+    if len(shown) < len(terms):
+        rest = sum(size for _, size in terms) - sum(size for _, size in shown)
+        count = len(terms) - len(shown)
+        rows.append(
+            _row(
+                f"{count} smaller {'one' if count == 1 else 'ones'}", escape(format_size(rest, unit)), 12, tokens.muted
+            )
+        )
+    return _rows(rows)
 
 
 def _amounts(label: str, amounts: Mapping[str, int], unit: SizeUnit, tokens: Tokens) -> str:
@@ -148,13 +169,19 @@ def _alive(plan: PhasePlan) -> list[Term]:
     return [term for term in plan.terms if plan.peak.moment in term.alive]
 
 
-def _table(rows: list[tuple[str, int]], unit: SizeUnit, tokens: Tokens, *, html: bool = False) -> str:
-    cells = "".join(
-        f'<tr><td style="color:{tokens.label}">{name if html else escape(name)}</td>'
-        f'<td align="right" style="padding-left:8px;white-space:nowrap">{escape(format_size(size, unit))}</td></tr>'
-        for name, size in rows
+def _table(rows: list[tuple[str, int]], unit: SizeUnit, tokens: Tokens) -> str:
+    return _rows([_row(escape(name), escape(format_size(size, unit)), 0, tokens.label) for name, size in rows])
+
+
+def _rows(rows: list[str]) -> str:
+    return f'<table width="100%" cellspacing="0" cellpadding="1">{"".join(rows)}</table>'
+
+
+def _row(name: str, size: str, indent: int, colour: str) -> str:
+    return (
+        f'<tr><td style="color:{colour};padding-left:{indent}px">{name}</td>'
+        f'<td align="right" style="padding-left:8px;white-space:nowrap">{size}</td></tr>'
     )
-    return f'<table width="100%" cellspacing="0" cellpadding="1">{cells}</table>'
 
 
 def _paragraph(text: str, tokens: Tokens) -> str:

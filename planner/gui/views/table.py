@@ -13,15 +13,17 @@ from PySide6.QtWidgets import (
 
 from planner.chart.table import chart_table
 from planner.engine.plan import Verdict
+from planner.gui.icons import icon
 from planner.gui.session import Session
 from planner.gui.theme import Theme
 from planner.gui.verdicts import chip_colours
 from planner.gui.views.chart_state import chart_of
 from planner.gui.views.screen_style import TABLE_HEADER_HEIGHT, TABLE_ROW_HEIGHT
-from planner.gui.views.table_model import BOLD_ROLE, VERDICT_ROLE, FigureTable
+from planner.gui.views.table_model import BOLD_ROLE, CAUTION_ROLE, VERDICT_ROLE, FigureTable
 
 _PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
+_SIGN_WIDTH = 18
 
 
 class CellPainter(QStyledItemDelegate):
@@ -60,13 +62,21 @@ class CellPainter(QStyledItemDelegate):
                 painter.setFont(self._view.bold_font)
             painter.setPen(QColor(tokens.accent_ink if chosen else tokens.muted if text == "–" else tokens.ink))
             inner = rect.adjusted(self._view.padding, 0, -self._view.padding, 0)
-            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(inner.width()) + 1)
+            sign = _SIGN_WIDTH if index.data(CAUTION_ROLE) else 0
+            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(inner.width()) + 1 - sign)
             painter.drawText(inner, int(index.data(Qt.ItemDataRole.TextAlignmentRole)), shown)
+            if sign:
+                self._paint_sign(painter, inner.left() + painter.fontMetrics().horizontalAdvance(shown), rect)
         if option.state & QStyle.StateFlag.State_HasFocus and self._view.hasFocus():
             painter.setPen(QPen(QColor(tokens.accent), 1.5))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(rect.adjusted(1.5, 2, -1.5, -2.5), 4, 4)
         painter.restore()
+
+    def _paint_sign(self, painter: QPainter, left: float, rect: QRectF) -> None:
+        """A small triangle behind a phase whose figures are less sure than usual."""
+        picture = icon("caution", self._theme.tokens.warn)
+        picture.paint(painter, QRectF(left + 5, rect.center().y() - 6.5, 13, 13).toRect())
 
     def _paint_chip(self, painter: QPainter, rect: QRectF, verdict: Verdict, text: str) -> None:
         background, ink = chip_colours(verdict, self._theme.tokens)
@@ -140,9 +150,9 @@ class FigureView(QTableView):
         """Columns as wide as their texts, which are shortened where room is scarce; only then the table scrolls."""
         header, room = self.horizontalHeader(), self.viewport().width()
         columns = range(1, self.table.columnCount())
-        for compact in (False, True):
+        for compact in (0, 1, 2):
             self.table.set_compact(compact)
-            self.padding = _TIGHT_PADDING if compact else _PADDING
+            self.padding = _TIGHT_PADDING if compact > 1 else _PADDING
             wanted = [self._width_of(column) for column in columns]
             narrowest = self._width_of(0) if self.table.columnCount() else 0
             if sum(wanted) + narrowest <= room:
@@ -165,7 +175,8 @@ class FigureView(QTableView):
             text, is_chip = str(index.data()), index.data(VERDICT_ROLE) is not None
             metrics = self._chip_metrics if is_chip else self._figure_metrics
             padding = self.padding + (_CHIP_PADDING if is_chip else 0)
-            width = max(width, metrics.horizontalAdvance(text) + 2 * padding)
+            sign = _SIGN_WIDTH if index.data(CAUTION_ROLE) else 0
+            width = max(width, metrics.horizontalAdvance(text) + 2 * padding + sign)
         return width + 1
 
     @staticmethod

@@ -7,14 +7,17 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.engine.term import COMPONENTS, Component
+from planner.gui.cautions import cautions
 from planner.gui.state import State
 from planner.gui.verdicts import chip_text, short_chip_text, verdict_sentence
 from planner.hardware import distinct_labels
-from planner.units import SizeUnit, format_size
+from planner.units import BYTES_PER_UNIT, SizeUnit, format_size
 
 Index = QModelIndex | QPersistentModelIndex
 VERDICT_ROLE = Qt.ItemDataRole.UserRole
 BOLD_ROLE = Qt.ItemDataRole.UserRole + 1
+CAUTION_ROLE = Qt.ItemDataRole.UserRole + 2
+"""Why the figures of a row are less sure than usual; empty where they are not."""
 
 _SHORT: dict[Component, str] = {
     "weights": "Weights",
@@ -37,7 +40,7 @@ class FigureTable(QAbstractTableModel):
         super().__init__(parent)
         self._state: State | None = None
         self._unit: SizeUnit = "GiB"
-        self.compact = False
+        self.compact = 0
         self._labels: tuple[str, ...] = ()
         self.phases: tuple[PhaseName, ...] = ()
         self.components: tuple[Component, ...] = ()
@@ -65,8 +68,8 @@ class FigureTable(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
         return other_shape
 
-    def set_compact(self, compact: bool) -> None:
-        """Shorter texts, for a narrow table."""
+    def set_compact(self, compact: int) -> None:
+        """How narrow the table is: 0 for whole texts, 1 for shorter names of phases, 2 for shorter texts throughout."""
         self.compact = compact
 
     def component_at(self, column: int) -> Component | None:
@@ -114,12 +117,26 @@ class FigureTable(QAbstractTableModel):
             return gpu == -1
         if gpu >= 0:
             return self._verdict_data(phase, gpu, role)
+        if column == 0:
+            return self._phase_data(phase, role)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            if column == 0:
-                return PHASE_SHORT_NAMES[phase] if self.compact else PHASE_NAMES[phase]
             size = plan.peak.process_bytes if gpu == -1 else plan.components.get(self.components[column - 1], 0)
-            return format_size(size, self._unit, with_unit=False) if size else "–"
+            return self._figure(size) if size else "–"
         return None
+
+    def _phase_data(self, phase: PhaseName, role: int) -> Any:
+        assert self._state is not None
+        told = "\n".join(cautions(self._state, phase))
+        if role == Qt.ItemDataRole.DisplayRole:
+            return PHASE_SHORT_NAMES[phase] if self.compact else PHASE_NAMES[phase]
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return f"{PHASE_NAMES[phase]}. {told}" if told else PHASE_NAMES[phase]
+        return told if role in (CAUTION_ROLE, Qt.ItemDataRole.ToolTipRole) else None
+
+    def _figure(self, size: int) -> str:
+        """With one decimal; without it from a thousand upwards where room is scarce."""
+        large = self.compact > 1 and size >= 999.5 * BYTES_PER_UNIT[self._unit]
+        return format_size(size, self._unit, digits=0 if large else 1, with_unit=False)
 
     def _verdict_data(self, phase: PhaseName, gpu: int, role: int) -> Any:
         assert self._state is not None
@@ -131,7 +148,7 @@ class FigureTable(QAbstractTableModel):
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             if verdict is None:
                 return "–"
-            return short_chip_text(verdict, self._unit) if self.compact else chip_text(verdict, self._unit)
+            return short_chip_text(verdict, self._unit) if self.compact > 1 else chip_text(verdict, self._unit)
         if role == Qt.ItemDataRole.ToolTipRole and verdict:
             return verdict_sentence(verdict, chosen.name, self._unit, chosen.capacities.usable_bytes)
         return None
