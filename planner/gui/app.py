@@ -3,14 +3,26 @@
 from pathlib import Path
 
 from planner.chart.spec import ChartSpec
+from planner.gui.errors import FAILED, give_up
 from planner.gui.first_picture import recall, remember
 
 
 def run(path: Path | None, exit_after_first_paint: bool = False) -> int:
     """Show the window and return the exit code of the program. There must be a display: Qt aborts without one.
 
-    Where the chart of the starting plan is remembered, it is on screen before the engine is loaded.
+    With `exit_after_first_paint`, nobody may be there to read a message: what goes wrong is logged, and the code is 3.
     """
+    try:
+        return _run(path, exit_after_first_paint)
+    except Exception as error:
+        if not exit_after_first_paint:
+            raise
+        give_up(error)
+        return FAILED
+
+
+def _run(path: Path | None, exit_after_first_paint: bool) -> int:
+    """Where the chart of the starting plan is remembered, it is on screen before the engine is loaded."""
     picture = recall() if path is None else None
     if picture is None:
         _load_engine()
@@ -20,7 +32,7 @@ def run(path: Path | None, exit_after_first_paint: bool = False) -> int:
     from planner.gui.application import build_frame, fill_window, make_application
 
     running = QApplication.instance()
-    app = running if isinstance(running, QApplication) else make_application()
+    app = running if isinstance(running, QApplication) else make_application(attended=not exit_after_first_paint)
     window = build_frame(app)
     if exit_after_first_paint:
         window.first_painted.connect(app.quit, Qt.ConnectionType.QueuedConnection)
@@ -33,8 +45,10 @@ def run(path: Path | None, exit_after_first_paint: bool = False) -> int:
     else:
         fill_window(window)
         _keep(window.chart.spec, picture)
+    if path is not None and exit_after_first_paint:
+        window.documents.read(path)
     window.show()
-    if path is not None:
+    if path is not None and not exit_after_first_paint:
         QTimer.singleShot(0, window, lambda: window.documents.take(path))
     return app.exec()
 

@@ -16,9 +16,9 @@ from planner.resources import resource
 FONT_PIXELS = 13
 
 
-def make_application() -> QApplication:
-    """The application with its name, icon and typeface, and the net under it."""
-    Catcher().install()
+def make_application(*, attended: bool = True) -> QApplication:
+    """The application with its name, icon and typeface, and the net under it; `attended`: a person is there."""
+    Catcher(attended=attended).install()
     start_log()
     QGuiApplication.setDesktopFileName("vram-planner")
     app = QApplication(sys.argv[:1])

@@ -58,34 +58,38 @@ class Documents(QObject):
             return self.may_close() and self.open_file(path)
         return self.import_model(path)
 
+    def read(self, path: Path) -> None:
+        """As `take`, where nobody is there to be asked or told. Raises `PlannerError`."""
+        if path.suffix == PLAN_SUFFIX or _looks_like_plan(path):
+            self._open(path)
+        else:
+            self.take_opened(open_model(path))
+
     def open_file(self, path: Path) -> bool:
         """Make a file the open plan; returns whether that went well. Never asks about unsaved changes."""
         try:
-            scenario = load_scenario(path)
-            self._session.start_with(scenario, path)
+            self._open(path)
         except PlannerError as error:
             self.tell("The plan could not be opened", error.message)
             return False
-        self._remember(path)
-        self.opened.emit(f"Opened {path.name}")
         return True
 
     def import_model(self, path: Path) -> bool:
         """Take a model from a file or folder, in one step that can be undone."""
         try:
-            return self.take_opened(open_model(path))
+            self.take_opened(open_model(path))
         except PlannerError as error:
             self.tell("The model could not be imported", error.message)
             return False
+        return True
 
-    def take_opened(self, opened: OpenedModel) -> bool:
+    def take_opened(self, opened: OpenedModel) -> None:
         """Plan for a model that was read, and tell what is to be known about it."""
         source = dict(opened.source)
         if "config" in source and not source["config"].get("_name_or_path"):
             source["config"] = {**source["config"], "_name_or_path": opened.name}
         self._session.take_model(source, f"Import {opened.name}")
         self.noted.emit(opened.name, opened.notes)
-        return True
 
     def save(self) -> bool:
         path = self._session.path
@@ -122,6 +126,11 @@ class Documents(QObject):
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(why)
         box.exec()
+
+    def _open(self, path: Path) -> None:
+        self._session.start_with(load_scenario(path), path)
+        self._remember(path)
+        self.opened.emit(f"Opened {path.name}")
 
     def _write(self, path: Path) -> bool:
         try:

@@ -13,6 +13,8 @@ from planner.errors import PlannerError
 
 log = logging.getLogger("planner")
 _LOG_BYTES = 500_000
+FAILED = 3
+"""Exit code where nobody is there to read what went wrong."""
 
 
 def start_log() -> Path | None:
@@ -33,7 +35,8 @@ def start_log() -> Path | None:
 class Catcher:
     """The `sys.excepthook` of the window: errors for people become a message, all others a report."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, attended: bool = True) -> None:
+        self._attended = attended
         self._telling = False
 
     def install(self) -> None:
@@ -42,10 +45,11 @@ class Catcher:
     def catch(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.exit(130)
-        if isinstance(error, PlannerError):
-            log.warning("%s", error.message)
-        else:
-            log.error("Unforeseen error", exc_info=(kind, error, trace))
+        if not self._attended:
+            give_up(error)
+            _leave()
+            return
+        _log(error)
         if self._telling:
             return
         self._telling = True
@@ -61,6 +65,28 @@ class Catcher:
             message(error.message)
         else:
             ReportDialog(report(trace)).exec()
+
+
+def give_up(error: BaseException) -> None:
+    """Log what went wrong, and say it where a script can read it."""
+    _log(error)
+    what = error.message if isinstance(error, PlannerError) else f"an unforeseen error, {type(error).__name__}: {error}"
+    print(f"vram-planner: {what}", file=sys.stderr)
+
+
+def _log(error: BaseException) -> None:
+    if isinstance(error, PlannerError):
+        log.warning("%s", error.message)
+    else:
+        log.error("Unforeseen error", exc_info=error)
+
+
+def _leave() -> None:
+    """End the event loop, now or when it starts."""
+    from PySide6.QtCore import QTimer
+    from PySide6.QtWidgets import QApplication
+
+    QTimer.singleShot(0, lambda: QApplication.exit(FAILED))
 
 
 def report(trace: str) -> str:

@@ -99,13 +99,14 @@ def _spec(scenario: Scenario, catalog: Catalog, previous: State | None) -> tuple
 
 
 def _gpus(scenario: Scenario, catalog: Catalog, previous: State | None) -> tuple[tuple[ChosenGpu, ...], str]:
-    if previous and previous.gpus and previous.scenario.hardware.gpus == scenario.hardware.gpus:
+    hardware = scenario.hardware
+    if previous and previous.gpus and previous.scenario.hardware == hardware:
         return previous.gpus, ""
     chosen: list[ChosenGpu] = []
     problem = ""
-    for entry in scenario.hardware.gpus:
+    for entry in hardware.gpus:
         try:
-            chosen.append(catalog.hardware.resolve(entry))
+            chosen.append(catalog.hardware.resolve(entry, total_bytes=hardware.gpu_total_bytes))
         except PlannerError as error:
             problem = problem or error.message
     return tuple(chosen), problem

@@ -147,3 +147,10 @@ def test_the_button_opens_the_dialog(drive, answer):
     answer(lambda dialog: (seen.append(type(dialog)), dialog.reject()))
     drive.click(drive.find(QPushButton, "Add GPUs"))
     assert seen == [GpuDialog]
+
+
+def test_what_a_gpu_offers_by_hand_is_shown_at_once(window):
+    window.session.edit(("hardware", "gpu_total_bytes"), 30 * GIB)
+    assert {gpu.capacities.usable_bytes for gpu in window.session.state.gpus} == {30 * GIB}
+    window.session.edit(("hardware", "gpu_total_bytes"), None)
+    assert 30 * GIB not in {gpu.capacities.usable_bytes for gpu in window.session.state.gpus}

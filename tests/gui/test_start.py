@@ -80,3 +80,31 @@ def test_it_starts_on_a_real_x_server():
     done = start("--exit-after-first-paint", wrapper=screen)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "patched", ["planner.gui.main_window.MainWindow.__init__", "planner.gui.panels.why_panel.why_html"]
+)
+def test_an_error_at_the_start_ends_the_program_where_nobody_would_read_a_message(patched):
+    code = (
+        "import sys\n"
+        "from unittest.mock import patch\n"
+        "from planner.gui.app import run\n"
+        f"with patch({patched!r}, side_effect=ZeroDivisionError('by zero')):\n"
+        "    sys.exit(run(None, exit_after_first_paint=True))\n"
+    )
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "XDG_CACHE_HOME": os.devnull}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 3, done.stderr
+    assert "an unforeseen error, ZeroDivisionError: by zero" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_model_ends_the_program_where_nobody_would_read_a_message(tmp_path):
+    path = tmp_path / "weights.gguf"
+    path.write_bytes(b"nothing")
+    done = start(str(path), "--exit-after-first-paint", QT_QPA_PLATFORM="offscreen")
+    assert done.returncode == 3, done.stderr
+    assert "no GGUF file" in done.stderr
