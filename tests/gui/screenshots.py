@@ -48,7 +48,7 @@ def main(folder: Path) -> None:
         session.look_at(phase="serving", component="kv_cache")
         take(window, folder / "light.png")
         window.choose_theme("dark")
-        session.look_at(phase="training", component="logits")
+        session.look_at(phase="training", component="optimizer_states")
         take(window, folder / "dark.png")
         window.choose_theme("light")
         session.edit(("hardware", "judge"), "rtx-4090")
