@@ -53,11 +53,7 @@ def is_told(group: LayerGroup) -> bool:
     feed_forward = group.feed_forward
     if not isinstance(feed_forward, MixtureOfExperts):
         return llama.has_dense_feed_forward(group)
-    return (
-        feed_forward.expert_kind == "subclass"
-        and feed_forward.dense is None
-        and feed_forward.latent_size is None
-    )
+    return feed_forward.expert_kind == "subclass" and feed_forward.dense is None and feed_forward.latent_size is None
 
 
 def with_experts(found: Found, spec: ModelSpec, setting: Setting) -> Found:
