@@ -99,4 +99,4 @@ def sharding_buffers(
             return ()
         buckets = (Factor("trained parameters", trained), Factor("bytes", gradient_bytes))
         return (Term("gradients", "communication buckets", buckets, ALL, DDP),)
-    return zero_terms(parallelism.zero_stage, ranks, parameters, trained, compute_bytes)
+    return zero_terms(parallelism.zero_stage, ranks, parameters, trained, compute_bytes, gradient_bytes)

@@ -88,6 +88,21 @@ def test_deepspeed_allocates_its_reduce_bucket_whole() -> None:
         assert ("start_of_step" in bucket.alive) == (stage == 3)
 
 
+@pytest.mark.parametrize(("precision", "bytes_at_step"), [("bf16", 2), ("bf16-fp32-master", 6)])
+def test_flat_gradients_are_cast_only_for_a_master_copy(precision: str, bytes_at_step: int) -> None:
+    """DeepSpeed stage_1_and_2.py: `flatten(...).to(single_partition_of_fp32_groups[i].dtype)`."""
+    planned = plan(
+        {"preset": LLAMA_8B}, precision=precision, optimizer_implementation="fused",
+        parallelism={"data": 8, "zero_stage": 2},
+    )  # fmt: skip
+    at_step = sum(
+        int(item.bytes)
+        for item in planned.terms
+        if item.component == "temporaries" and item.alive == ("optimizer_step",)
+    )
+    assert at_step == bytes_at_step * 8_030_261_248 // 8
+
+
 def test_adapters_beside_sharded_weights_scatter_their_own_gradients_alone() -> None:
     planned = plan(
         {"preset": LLAMA_8B}, "fine_tuning", method="lora", precision="bf16", sequence_length=1024,
