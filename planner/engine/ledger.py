@@ -5,13 +5,15 @@ Only terms alive at the same instant are added up. Values may be arrays over the
 winner of a moment is chosen element by element.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from planner.engine.plan import Moment
 from planner.engine.term import COMPONENTS, Component, Number, Term
+
+TENSORS: tuple[Component, ...] = tuple(name for name in COMPONENTS if name != "overhead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,8 @@ class Ledger:
         totals = list(self.totals().values())
         return np.maximum.reduce(np.broadcast_arrays(*totals)) if _any_array(totals) else max(totals, default=0)
 
-    def settle(self) -> tuple[dict[str, Moment], tuple[Term, ...]]:
-        """For a single workload: each moment at its fullest instant, and the terms told by moment.
+    def settle(self) -> tuple[dict[str, Moment], Callable[[], tuple[Term, ...]]]:
+        """For a single workload: each moment at its fullest instant, and what tells the terms by moment.
 
         A term that is alive at the winning instant of no moment is left out.
         """
@@ -46,28 +48,28 @@ class Ledger:
             moment: max(instants, key=lambda name: (totals[name], -instants.index(name)))
             for moment, instants in self.moments.items()
         }
+        held: dict[str, dict[Component, int]] = {instant: dict.fromkeys(TENSORS, 0) for instant in winner.values()}
+        for item in self.terms:
+            if item.component != "overhead":
+                for instant in item.alive:
+                    if instant in held:
+                        held[instant][item.component] += int(item.bytes)
+        moments = {
+            moment: Moment(moment, instant, int(totals[instant]), dict(held[instant]))
+            for moment, instant in winner.items()
+        }
+        return moments, lambda: self._told(winner)
+
+    def _told(self, winner: Mapping[str, str]) -> tuple[Term, ...]:
         moments_of: dict[str, list[str]] = {}
         for moment, instant in winner.items():
             moments_of.setdefault(instant, []).append(moment)
-        components: dict[str, dict[Component, int]] = {moment: dict.fromkeys(COMPONENTS, 0) for moment in winner}
         told: list[Term] = []
         for item in self.terms:
             alive = tuple(moment for instant in item.alive for moment in moments_of.get(instant, ()))
             if alive and item.bytes:
-                size = int(item.bytes)
-                for moment in alive:
-                    components[moment][item.component] += size
                 told.append(Term(item.component, item.name, item.factors, alive, item.source))
-        moments = {
-            moment: Moment(
-                moment,
-                instant,
-                int(totals[instant]),
-                {name: size for name, size in components[moment].items() if name != "overhead"},
-            )
-            for moment, instant in winner.items()
-        }
-        return moments, tuple(told)
+        return tuple(told)
 
 
 def _any_array(values: list[Number]) -> bool:

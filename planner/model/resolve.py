@@ -23,12 +23,17 @@ def resolve_model(source: Source, presets: Mapping[str, Preset] | None = None) -
     """
     if isinstance(source, PresetModel):
         preset = find_preset(source.preset, presets)
-        return _read(_content(preset.config), preset.task, preset.id)
+        return _read(_preset_content(preset), preset.task, preset.id)
     if isinstance(source, ConfigModel):
         return _read(_content(source.config), source.task, "")
     if isinstance(source, DimensionsModel):
         return _from_dimensions(_content(source.dimensions.model_dump()))
     return _from_size(source.parameters, source.active_parameters, source.task, source.vocab_size, source.max_positions)
+
+
+@lru_cache(maxsize=256)
+def _preset_content(preset: Preset) -> str:
+    return _content(preset.config)
 
 
 def _content(value: Mapping[str, Any]) -> str:

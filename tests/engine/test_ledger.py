@@ -36,14 +36,14 @@ def test_the_winner_of_a_moment_changes_with_the_workload() -> None:
 
 
 def test_overhead_is_told_among_the_terms_but_is_not_allocated() -> None:
-    moments, terms = ledger(2).settle()
+    moments, tell = ledger(2).settle()
     assert moments["load"].allocated_bytes == 200
-    assert {item.name: item.alive for item in terms}["context"] == ("load", "run")
+    assert {item.name: item.alive for item in tell()}["context"] == ("load", "run")
 
 
 def test_a_term_alive_only_at_a_losing_instant_is_left_out() -> None:
-    _, terms = ledger(2).settle()
-    assert "wide" not in {item.name for item in terms}
+    _, tell = ledger(2).settle()
+    assert "wide" not in {item.name for item in tell()}
 
 
 def test_arrays_give_the_numbers_of_each_point() -> None:

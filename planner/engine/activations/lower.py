@@ -145,7 +145,8 @@ def lower(
         approximations = (*approximations, ALL_TRAINED)
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     derived = found.derived(loads) if found.derived is not None else ()
-    symbols = {symbol.name: symbol for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived)}
+    symbols = dict(_model_symbols(spec, loads.tensor_parallel, loads.loss_parallel))
+    symbols.update((symbol.name, symbol) for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived))
     if sharding is not None:
         symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards, loads.expert_parallel)}
     return Lowered(recipe, symbols, layers, approximations)
@@ -214,9 +215,21 @@ def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     return deepseek.approximate(spec, setting), (APPROXIMATED, *other, *further)
 
 
-def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
+@lru_cache(maxsize=256)
+def _model_symbols(spec: ModelSpec, tensor_parallel: int, loss_parallel: bool) -> Mapping[str, Factor]:
+    """Dimensions that every model has, whatever its workload."""
     vocabulary = spec.head.outputs if spec.head is not None else spec.stack.hidden_size
     table = spec.stack.embedding.vocab if spec.stack.embedding is not None else 0
+    symbols = (
+        Factor("hidden", spec.stack.hidden_size),
+        divided("vocabulary", vocabulary, tensor_parallel if loss_parallel else 1),
+        Factor("whole table rows", table),
+        divided("table rows", table, tensor_parallel),
+    )
+    return {symbol.name: symbol for symbol in symbols}
+
+
+def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
     return (
         Factor("batch", loads.batch),
         Factor("sequence", loads.sequence),
@@ -230,10 +243,6 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("tile", _tile(loads.sequence, spec.stack.hidden_size), "of about as many tokens as the model is wide"),
         Factor("loss chunk", loads.loss_chunk),
         Factor("further chunks", -(-loads.sequence // loads.loss_chunk) - 1, "of the sequence, after the first"),
-        Factor("hidden", spec.stack.hidden_size),
-        divided("vocabulary", vocabulary, loads.tensor_parallel if loads.loss_parallel else 1),
-        Factor("whole table rows", table),
-        divided("table rows", table, loads.tensor_parallel),
         Factor(
             "sequence shard",
             -(-loads.sequence // loads.tensor_parallel),

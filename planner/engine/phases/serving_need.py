@@ -22,7 +22,7 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     planned = plan_serving(
         phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node
     )
-    moments, terms = planned.ledger.settle()
+    moments, tell = planned.ledger.settle()
     top = max(moments.values(), key=lambda moment: moment.allocated_bytes)
     overhead = sum(
         int(item.bytes) for item in planned.ledger.terms if item.component == "overhead" and top.instant in item.alive
@@ -44,7 +44,7 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
         peak=Peak(top.name, top.allocated_bytes, top.allocated_bytes, process, low, high),
         components={**top.components, "overhead": overhead},
         moments=moments,
-        tell=lambda: terms,
+        tell=tell,
         verdicts={gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus},
         surround=lambda: serving_surroundings(phase, spec, hardware, planned.host_terms),
         warnings=planned.warnings,
