@@ -31,8 +31,9 @@ def measure(rounds: int = 41) -> list[Ratio]:
     window.resize(1440, 900)
     window.show()
     session = window.session
-    _settle(app, lambda: window.chart.plot is not None)
-    canvas = window.chart.plot.viewport()
+    plot = window.chart.load_plot()
+    app.processEvents()
+    canvas = plot.viewport()
     painted = PaintCount()
     canvas.installEventFilter(painted)
     sizes = itertools.cycle(range(2, 34))
