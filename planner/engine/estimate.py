@@ -28,6 +28,7 @@ from planner.errors import PlannerError
 from planner.model import counts, resolve_model
 from planner.model.spec import ModelSpec
 from planner.scenario import Scenario
+from planner.scenario.declaration import Declared
 from planner.scenario.hardware import Hardware
 from planner.scenario.parallelism import Parallelism
 from planner.scenario.phases import Design, Evaluation, Preprocessing
@@ -57,13 +58,18 @@ def estimate(scenario: Scenario, catalog: Catalog) -> Plan:
     Raises `PlannerError` for a model or a GPU that cannot be resolved.
     """
     spec = resolve_model(scenario.model, catalog.presets)
-    context = _context(scenario.hardware, catalog)
     phases: dict[PhaseName, PhasePlan] = {}
     for name in PHASES:
         phase = getattr(scenario.phases, name)
         if phase is not None:
-            phases[name] = PLANNERS[name](Job(name, spec, context, scenario.hardware), phase)
+            phases[name] = _planned(name, phase, spec, scenario.hardware, catalog)
     return Plan(scenario.name, summarize(spec), phases)
+
+
+@lru_cache(maxsize=64)
+def _planned(name: PhaseName, phase: Declared, spec: ModelSpec, hardware: Hardware, catalog: Catalog) -> PhasePlan:
+    """The plan of one phase, remembered: an edit of one phase leaves the others as they were."""
+    return PLANNERS[name](Job(name, spec, _context(hardware, catalog), hardware), phase)
 
 
 @lru_cache(maxsize=64)
