@@ -3,6 +3,7 @@
 import sys
 
 import estimate
+import opening
 import redraw
 import startup
 import sweep
@@ -10,7 +11,7 @@ import sweep
 
 def main() -> int:
     ratios = []
-    for benchmark in (estimate, sweep, redraw, startup):
+    for benchmark in (estimate, sweep, opening, redraw, startup):
         for ratio in benchmark.measure():
             print(ratio.line(), flush=True)
             ratios.append(ratio)

@@ -13,16 +13,20 @@ _GUESSED_HEAD_DIM = 128
 
 def inferred_config(tensors: TensorSummary) -> dict[str, Any] | None:
     """A Llama-shaped configuration that explains the tensors; None where their names are of another kind."""
-    shapes = {_LAYER.sub("layers.#.", entry.name, count=1): entry.shape for entry in tensors.entries}
-    indices = [int(match[1]) for entry in tensors.entries if (match := _LAYER.search(entry.name))]
-    table, query = _shape(shapes, "embed_tokens.weight"), _shape(shapes, "layers.#.self_attn.q_proj.weight")
-    key, up = _shape(shapes, "layers.#.self_attn.k_proj.weight"), _shape(shapes, "layers.#.mlp.up_proj.weight")
+    shapes: dict[str, tuple[int, ...]] = {}
+    indices: set[int] = set()
+    for entry in tensors.entries:
+        before, *parts = _LAYER.split(entry.name, maxsplit=1)
+        shapes["#".join((before, parts[-1])) if parts else before] = entry.shape
+        indices.update(map(int, parts[:1]))
+    table, query = _shape(shapes, "embed_tokens.weight"), _shape(shapes, "#self_attn.q_proj.weight")
+    key, up = _shape(shapes, "#self_attn.k_proj.weight"), _shape(shapes, "#mlp.up_proj.weight")
     if not indices or table is None or query is None or key is None or up is None:
         return None
-    norm = _shape(shapes, "layers.#.self_attn.q_norm.weight")
+    norm = _shape(shapes, "#self_attn.q_norm.weight")
     head_dim = norm[0] if norm is not None else _guessed(query[0], key[0])
-    biased = _shape(shapes, "layers.#.self_attn.q_proj.bias") is not None
-    outer = _shape(shapes, "layers.#.self_attn.o_proj.bias") is not None
+    biased = _shape(shapes, "#self_attn.q_proj.bias") is not None
+    outer = _shape(shapes, "#self_attn.o_proj.bias") is not None
     if not head_dim or query[0] % head_dim or key[0] % head_dim:
         return None
     return {

@@ -3,6 +3,9 @@
 Format: https://github.com/huggingface/safetensors (README, "Format").
 """
 
+import json
+from itertools import chain, count
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -54,46 +57,76 @@ def read_safetensors(path: Path) -> TensorSummary:
         )
     if length > MAX_HEADER_BYTES:
         raise ModelError(f"{path}: a header of {length // 1024**2} MiB is more than any model needs; it is not read.")
-    header = parse_object(read_start(path, _LENGTH_BYTES + length)[_LENGTH_BYTES:], f"The header of {path}")
+    header = _parsed(read_start(path, _LENGTH_BYTES + length)[_LENGTH_BYTES:], f"The header of {path}")
     header.pop("__metadata__", None)
-    entries = [_entry(path, name, value) for name, value in header.items()]
-    _check_layout(path, entries, whole - _LENGTH_BYTES - length)
-    return TensorSummary(tuple(entry for entry, _ in entries))
+    tensors, begins = _tensors(path, header)
+    _check_layout(path, tensors, begins, whole - _LENGTH_BYTES - length)
+    return TensorSummary(tensors)
 
 
-def _entry(path: Path, name: str, value: Any) -> tuple[TensorEntry, int]:
-    """The tensor of one header entry, and where its data begins."""
+def _parsed(content: bytes, where: str) -> dict[str, Any]:
+    """The header's object. Quickly where it is plain to see that no key stands twice, else with a check of each."""
+    try:
+        header = json.loads(content)
+    except (ValueError, RecursionError):
+        return parse_object(content, where)
+    keys = (b'"dtype"', b'"shape"', b'"data_offsets"')
+    tensors = len(header) - ("__metadata__" in header) if isinstance(header, dict) else -1
+    # A quote inside a text is escaped, so these are keys, or whole texts; any surplus asks for the thorough way.
+    plain = b"\\" not in content and all(content.count(key) == tensors for key in keys)
+    return header if plain and content.startswith(b"{") else parse_object(content, where)
+
+
+def _tensors(path: Path, header: dict[str, Any]) -> tuple[tuple[TensorEntry, ...], list[int]]:
+    """The tensors of a header, and where the data of each begin.
+
+    All are looked at together, which is several times quicker; only where something is wrong one after another.
+    """
+    try:
+        shapes = [tuple(value["shape"]) for value in header.values()]
+        dtypes = [value["dtype"] for value in header.values()]
+        begins, ends = map(list, zip(*[value["data_offsets"] for value in header.values()], strict=True))
+        sizes = [*begins, *ends, *chain.from_iterable(shapes)]
+        # `type`, because true counts as a whole number in Python.
+        whole = set(map(type, sizes)) == {int} and min(sizes) >= 0 and max(sizes) < _MAX_ELEMENTS
+        bits = [8 * (end - begin) for begin, end in zip(begins, ends, strict=True)]
+        sound = whole and bits == [prod(shape) * BITS[dtype] for shape, dtype in zip(shapes, dtypes, strict=True)]
+    except (KeyError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        found = [_checked(path, name, value) for name, value in header.items()]
+        return tuple(entry for entry, _ in found), [begin for _, begin in found]
+    return tuple(map(TensorEntry, header, shapes, dtypes, [size // 8 for size in bits])), begins
+
+
+def _checked(path: Path, name: str, value: Any) -> tuple[TensorEntry, int]:
+    """One tensor and where its data begin; an error that names it when it is not sound."""
     if not isinstance(value, dict):
         raise _wrong(path, name, "is no object")
     dtype, shape, offsets = value.get("dtype"), value.get("shape"), value.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in BITS:
         raise _wrong(path, name, f"has the type {str(dtype)[:20]!r}, which is not known")
-    if not isinstance(shape, list) or not all(_whole(size) for size in shape):
+    if not isinstance(shape, list) or not all(map(_is_size, shape)):
         raise _wrong(path, name, "has a shape that is no list of whole numbers")
-    if not isinstance(offsets, list) or len(offsets) != 2 or not all(_whole(offset) for offset in offsets):
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
         raise _wrong(path, name, "has offsets that are no two whole numbers")
-    elements = 1
-    for size in shape:
-        elements *= size
-        if elements > _MAX_ELEMENTS:
-            raise _wrong(path, name, "has a shape too large to exist")
     size_bytes = offsets[1] - offsets[0]
-    if elements * BITS[dtype] != 8 * size_bytes:
+    if prod(shape) * BITS[dtype] != 8 * size_bytes:
         raise _wrong(path, name, f"has {size_bytes} bytes of data, which its shape and type contradict")
     return TensorEntry(name, tuple(shape), dtype, size_bytes), offsets[0]
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_ELEMENTS
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MAX_ELEMENTS
 
 
-def _check_layout(path: Path, entries: list[tuple[TensorEntry, int]], available: int) -> None:
+def _check_layout(path: Path, tensors: tuple[TensorEntry, ...], begins: list[int], available: int) -> None:
     """Tensors stand one after another without gaps and fill the file."""
     end = 0
-    for entry, begin in sorted(entries, key=lambda item: (item[1], item[0].size_bytes)):
+    for begin, size, index in sorted(zip(begins, [tensor.size_bytes for tensor in tensors], count(), strict=False)):
         if begin != end:
-            raise _wrong(path, entry.name, "overlaps another one or leaves a gap")
-        end = begin + entry.size_bytes
+            raise _wrong(path, tensors[index].name, "overlaps another one or leaves a gap")
+        end = begin + size
     if end != available:
         raise ModelError(
             f"{path} is cut off or damaged: its tensors need {end} bytes, but it holds {available} of data."

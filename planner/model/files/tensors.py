@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TensorEntry:
+class TensorEntry(NamedTuple):
     """One tensor of a file: shape as torch has it, and its exact bytes."""
 
     name: str
@@ -31,7 +31,7 @@ class TensorSummary:
 
     @property
     def elements(self) -> int:
-        return sum(entry.elements for entry in self.entries)
+        return sum(map(prod, [entry.shape for entry in self.entries]))
 
     def by_dtype(self) -> Mapping[str, tuple[int, int]]:
         """(elements, bytes) of each dtype, largest first."""

@@ -73,7 +73,8 @@ def text_tower(config: Config) -> Stack:
 
 
 def read(config: Config, task: str | None) -> ModelSpec:
-    """One tower or both. Of two, the vision tower is the main stack."""
+    """One tower or both. Of two, the main stack is CLIP's vision tower, but SigLIP's text tower, whose table is the one
+    that transformers calls the model's input embedding."""
     kind = task_of(config, task, "feature-extraction")
     name = config.model_type
     projected = architecture_of(config).endswith("WithProjection")
@@ -87,7 +88,7 @@ def read(config: Config, task: str | None) -> ModelSpec:
 def _both(config: Config) -> tuple[Stack, ...]:
     vision, text = vision_tower(_half(config, "vision_config")), text_tower(_half(config, "text_config"))
     if config.model_type == "siglip":
-        return _with_after(vision, (Tensor("logit_scale", (1,)), Tensor("logit_bias", (1,)))), text
+        return text, _with_after(vision, (Tensor("logit_scale", (1,)), Tensor("logit_bias", (1,))))
     # The text projection is the last module and has no bias: 4-bit loaders keep it, unlike the visual one.
     visual = (*_projection(config, vision, kept=False), Tensor("logit_scale", ()))
     return _with_after(vision, visual), _with_after(text, _projection(config, text, kept=True))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.model.readers.config import Config
+from planner.model.readers.config import LARGEST_SIZE, Config
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward, layer, switch
 from planner.model.readers.layers import every, layer_count, merged, windows
 from planner.model.readers.llama import TRAITS as DENSE
@@ -201,16 +201,27 @@ SPARSE["glm4v_moe_text"] = replace(SPARSE["glm4_moe"], traits=Traits(qkv_bias="a
 MODEL_TYPES = tuple(SPARSE)
 
 
+def alike(config: Config, key: str, maximum: int = LARGEST_SIZE) -> int:
+    """A size that some files state once for each layer (Hunyuan-A13B), all of them equal."""
+    value = config.raw(key)
+    if not isinstance(value, list):
+        return config.size(key, maximum=maximum)
+    sizes = config.sizes(key)
+    if len(set(sizes)) > 1:
+        raise config.error(key, value, "the same in every layer; layers that differ in it cannot be read yet")
+    return config.with_values(**{key: sizes[0]}).size(key, maximum=maximum)
+
+
 def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
     """The experts of one layer."""
-    experts = config.size(sparsity.experts)
+    experts = alike(config, sparsity.experts)
     routing = sparsity.routing
     if sparsity.normalised is not None:
         routing = replace(routing, normalised=config.flag("norm_topk_prob", sparsity.normalised))
     return MixtureOfExperts(
         experts=experts,
-        experts_per_token=config.size(sparsity.visited, maximum=experts),
-        size=config.size(sparsity.size),
+        experts_per_token=alike(config, sparsity.visited, maximum=experts),
+        size=alike(config, sparsity.size),
         activation=config.text(sparsity.traits.activation, "silu"),
         bias=sparsity.bias,
         shared=sparsity.shared(config),

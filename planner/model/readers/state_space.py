@@ -20,7 +20,8 @@ def inner_size(config: Config, key: str = "expand") -> int:
 
 def _mamba(config: Config) -> Mamba:
     return Mamba(
-        inner_size(config),
+        # Falcon-Mamba 7B states both, 16 x 4096 and 8192, of which the class uses the size itself.
+        config.size("intermediate_size") if config.states("intermediate_size") else inner_size(config),
         config.size("state_size"),
         dt_rank(config),
         config.size("conv_kernel"),
