@@ -6,6 +6,7 @@ from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms, t
 from planner.engine.quantization import cache_element_bytes, stage_weights, weight_terms
 from planner.engine.rounding import ceil_div
 from planner.engine.servers.division import GRAPHS
+from planner.engine.servers.rotary import rotary_terms
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overhead, Overheads
@@ -23,15 +24,7 @@ def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
         pipeline=load.pipeline, expert_parallel=load.expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE,
         experts_as_linear=True,
     )  # fmt: skip
-    rotary = _rotary_width(load)
-    if load.spec.max_positions and rotary:
-        factors = (
-            Factor("positions", load.spec.max_positions), Factor("rotated dim", rotary),
-            Factor("bytes", 4 if load.weights == "fp32" else 2),
-        )  # fmt: skip
-        source = "vllm/model_executor/layers/rotary_embedding: cos and sin of half the rotated dimension, made once"
-        terms += (Term("weights", "rotary table", factors, LOADED, source),)
-    return terms
+    return *terms, *rotary_terms(load)
 
 
 def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
@@ -144,8 +137,3 @@ def widest_layer(load: ServingWorkload) -> int:
             heads = 2 * ceil_div(mixer.heads, load.tensor_parallel) + 2 * ceil_div(mixer.kv_heads, load.tensor_parallel)
             widths.append(heads * mixer.head_dim)
     return max(widths)
-
-
-def _rotary_width(load: ServingWorkload) -> int:
-    mixers = (group.mixer for group in load.spec.stack.groups)
-    return max((int(m.head_dim * m.rotary_share) for m in mixers if isinstance(m, Attention)), default=0)

@@ -47,6 +47,7 @@ class ServingWorkload:
     image_width: int | None = None
     packs_sparse: bool = False
     """The engine keeps the keys of a sparse indexer in 8 bits."""
+    engine: str = "vllm"
     expands_latent: bool = False
     """The engine caches expanded keys and values instead of the latent."""
 
@@ -100,6 +101,7 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         state_slots=phase.state_cache_slots,
         image_height=phase.image_height,
         image_width=phase.image_width,
+        engine=phase.engine,
         packs_sparse=phase.engine in ("vllm", "sglang"),
         expands_latent=phase.engine == "vllm" and not vllm_band(phase.engine_version).latent,
     )

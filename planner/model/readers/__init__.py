@@ -12,6 +12,7 @@ from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.generic import read_generic
 from planner.model.readers.registry import reader_of
+from planner.model.readers.rotary_tables import rotary_tables
 from planner.model.spec import ModelSpec
 
 SIZES = (
@@ -60,6 +61,7 @@ def read_config(
         dtype=published_dtype(config),
         quantization=published_quantization(config),
         assumed=tuple(dict.fromkeys(keys.assumed)),
+        rotary=rotary_tables(config),
     )
 
 

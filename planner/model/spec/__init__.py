@@ -47,12 +47,14 @@ from planner.model.spec.recurrent import (
     Rwkv,
     ShortConvolution,
 )
+from planner.model.spec.rotary import PLAIN_ROTARY, RotaryLayers, RotaryScaling, RotaryTable
 
 __all__ = [
     "BATCH_NORM",
     "DOWNSAMPLE",
     "GROUP_NORM",
     "LAYER_NORM",
+    "PLAIN_ROTARY",
     "RMS_NORM",
     "TASKS",
     "Arrangement",
@@ -88,6 +90,9 @@ __all__ = [
     "RecurrentMixer",
     "Repeated",
     "Rotary",
+    "RotaryLayers",
+    "RotaryScaling",
+    "RotaryTable",
     "Routing",
     "Rwkv",
     "Shard",

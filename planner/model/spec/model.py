@@ -20,6 +20,7 @@ from planner.model.spec.recurrent import (
     Rwkv,
     ShortConvolution,
 )
+from planner.model.spec.rotary import PLAIN_ROTARY, RotaryTable
 
 Task = Literal[
     "causal-lm",
@@ -232,6 +233,8 @@ class ModelSpec:
     quantization: Quantization | None = None
     assumed: tuple[str, ...] = ()
     """Keys the file does not state, taken from the defaults of the model's configuration class."""
+    rotary: tuple[RotaryTable, ...] = PLAIN_ROTARY
+    """How positions reach into the rotary tables of serving engines, by kind of layer."""
 
     def __hash__(self) -> int:
         """Computed once: a specification is the key of many caches, and deep."""
