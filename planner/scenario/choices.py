@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from planner.scenario.declaration import Choices
+from planner.scenario.families import CUSTOM, families
 from planner.scenario.records import Record, records
 
 
@@ -95,7 +96,14 @@ SHARDING_BACKENDS = Choices(
 REPORTED_STAGES = Choices({"fullest": "Fullest stage", "first": "First stage", "last": "Last stage"})
 CONTEXT_PARALLEL_MODES = Choices({"ring": "Ring attention", "ulysses": "Ulysses"})
 
-SMOKE_TESTS = Choices({"construct": "Construct only", "forward": "Forward", "forward_backward": "Forward and backward"})
+SMOKE_TESTS = Choices(
+    {
+        "construct": "Construct only",
+        "shapes": "Check shapes only",
+        "forward": "Forward",
+        "forward_backward": "Forward and backward",
+    }
+)
 METHODS = Choices(
     {
         "full": "All weights",
@@ -135,7 +143,25 @@ REFERENCES = Choices(
     }
 )
 PLACEMENTS = Choices({"automatic": "Automatic", "colocated": "On the policy's GPUs", "apart": "On other GPUs"})
+ROLLOUTS = Choices({**PLACEMENTS, "policy": "The policy itself (generate)"})
 EVALUATED_LOGITS = Choices({"all": "Every position", "last": "Last position"})
+
+DATA_KINDS = Choices({"text": "Text", "images": "Images", "video": "Video", "audio": "Audio", "tabular": "Tables"})
+SAMPLE_TYPES = Choices({"uint8": "uint8", "fp16": "fp16", "fp32": "fp32", "fp64": "fp64"})
+GPU_PREPROCESSINGS = Choices(
+    {"none": "On the CPU", "decode": "Decode and augment on the GPU", "dataframe": "Data frames on the GPU (cuDF)"}
+)
+WORKER_STARTS = Choices({"fork": "Forked", "spawn": "Started afresh (spawn)"})
+LOADINGS = Choices(
+    {
+        "automatic": "Automatic",
+        "every_process": "Every process loads all",
+        "one_process": "One process per server loads",
+        "streamed": "Tensor by tensor to the GPU",
+    }
+)
+WEIGHT_FILES = Choices({"safetensors": "safetensors", "pickle": "Pickled (.bin, .pt)"})
+CHECKPOINT_CONTENTS = Choices({"resumable": "Weights and optimizer states", "weights": "Weights only"})
 
 ENGINES = Choices(
     {
@@ -161,8 +187,19 @@ KV_DTYPES = Choices(
         "iq4_nl": "IQ4_NL",
     }
 )
+DRAFT_METHODS = Choices(
+    {
+        "automatic": "Automatic",
+        "mtp": "Own draft layer (MTP)",
+        "draft-model": "A smaller model",
+        "eagle": "EAGLE head",
+        "eagle3": "EAGLE-3 head",
+        "ngram": "N-grams of the prompt",
+    }
+)
 GGUF_KV_DTYPES = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
+FAMILIES = Choices({CUSTOM: "Any transformer", **{name: found.label for name, found in families().items()}})
 NORMS = Choices({"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"})
 ACTIVATIONS = Choices(
     {"silu": "SiLU", "gelu": "GELU", "gelu_tanh": "GELU (tanh)", "relu": "ReLU", "relu2": "ReLU squared"}
@@ -204,10 +241,20 @@ LoraTargets = Annotated[str, LORA_TARGETS]
 Objective = Annotated[str, OBJECTIVES]
 Reference = Annotated[str, REFERENCES]
 Placement = Annotated[str, PLACEMENTS]
+Rollout = Annotated[str, ROLLOUTS]
 EvaluatedLogits = Annotated[str, EVALUATED_LOGITS]
+DataKind = Annotated[str, DATA_KINDS]
+SampleType = Annotated[str, SAMPLE_TYPES]
+GpuPreprocessing = Annotated[str, GPU_PREPROCESSINGS]
+WorkerStart = Annotated[str, WORKER_STARTS]
+LoadingStrategy = Annotated[str, LOADINGS]
+WeightFiles = Annotated[str, WEIGHT_FILES]
+CheckpointContents = Annotated[str, CHECKPOINT_CONTENTS]
 ServingEngine = Annotated[str, ENGINES]
 WeightFormat = Annotated[str, WEIGHTS]
 KvDtype = Annotated[str, KV_DTYPES]
+DraftMethod = Annotated[str, DRAFT_METHODS]
+FamilyChoice = Annotated[str, FAMILIES]
 NormChoice = Annotated[str, NORMS]
 Activation = Annotated[str, ACTIVATIONS]
 PositionEmbedding = Annotated[str, POSITIONS]

@@ -2,17 +2,24 @@
 
 from typing import Any
 
+from planner.scenario.datasets import determined_fields
 from planner.scenario.declaration import FieldDeclaration, declaration, parts_of
 from planner.scenario.issues import lapsed_fields
 from planner.scenario.scenario import FieldPath, Scenario
+
+DATA_SET: FieldPath = ("phases", "preprocessing", "dataset")
 
 
 def edited(scenario: Scenario, path: FieldPath, value: Any) -> Scenario:
     """`scenario.with_value(path, value)`, and values that no longer apply because of it go back to their defaults.
 
-    Choosing another serving engine, for example, takes back settings that only the former engine has.
+    Choosing another serving engine, for example, takes back settings that only the former engine has. A typical data
+    set brings its own figures.
     """
     changed = scenario.with_value(path, value)
+    if path == DATA_SET and value is not None:
+        for field in determined_fields():
+            changed = changed.with_value((*DATA_SET[:-1], field), None)
     if len(path) < 3 or path[0] != "phases":
         return changed
     phase = str(path[1])

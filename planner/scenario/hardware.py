@@ -87,6 +87,15 @@ class Hardware(Declared):
     nvme_bytes: int | None = declare(
         None, "NVMe", "Fast local disk of each server.", unit="bytes", ge=1, le=MAX_BYTES, advanced=True
     )
+    shared_storage_bytes: int | None = declare(
+        None,
+        "Shared storage",
+        "A file system that all servers share. Where there is one, all that is stored is judged by it, not by NVMe.",
+        unit="bytes",
+        ge=1,
+        le=MAX_BYTES,
+        advanced=True,
+    )
     headroom_percent: float = declare(
         0.0, "Keep free", "Share of each GPU that must stay free.", unit="%", ge=0.0, le=90.0, step=1
     )

@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
-from planner.scenario.choices import Activation, NormChoice, PositionEmbedding, Task
+from planner.scenario.choices import Activation, FamilyChoice, NormChoice, PositionEmbedding, Task
 from planner.scenario.declaration import Declared, declare
+from planner.scenario.families import CUSTOM
 from planner.scenario.json_tree import flaw_of
 
 MAX_PARAMETERS = 10**15
@@ -47,9 +48,25 @@ class ConfigModel(Declared):
 class Dimensions(Declared):
     """The manual form: a model that has no file yet."""
 
-    form_order: ClassVar[tuple[str, ...]] = ("task", "layers", "hidden_size", "attention_heads", "kv_heads", "head_dim")
+    form_order: ClassVar[tuple[str, ...]] = (
+        "family",
+        "task",
+        "layers",
+        "hidden_size",
+        "attention_heads",
+        "kv_heads",
+        "head_dim",
+    )
 
-    task: Task = declare("causal-lm", "Task", "What the model is used for, which decides its head.")
+    family: FamilyChoice = declare(
+        CUSTOM,
+        "Family",
+        "The structure: where its norms, biases and windows are, what its layers keep for backward, which parts are "
+        "tied. Any transformer: each of these is a switch of its own.",
+    )
+    task: Task | None = declare(
+        None, "Task", "What the model is used for, which decides its head. Automatic: what the family is known for."
+    )
     layers: int = declare(..., "Layers", "Transformer layers.", unit="layers", ge=1, le=MAX_LAYERS)
     hidden_size: int = declare(..., "Hidden size", "Width of the residual stream.", ge=1, le=MAX_WIDTH, step=128)
     attention_heads: int = declare(..., "Attention heads", "Query heads per layer.", unit="heads", ge=1, le=MAX_WIDTH)
@@ -73,8 +90,8 @@ class Dimensions(Declared):
         step=256,
     )
     gated_mlp: bool = declare(True, "Gated feed-forward", "Three projections (SwiGLU) instead of two.")
-    vocab_size: int = declare(
-        ..., "Vocabulary", "Entries of the token table.", unit="tokens", ge=1, le=MAX_VOCABULARY, step=1024
+    vocab_size: int | None = declare(
+        None, "Vocabulary", "Entries of the token table.", unit="tokens", ge=1, le=MAX_VOCABULARY, step=1024
     )
     tied_embeddings: bool = declare(False, "Tied embeddings", "The output head is the token table itself.")
     max_positions: int | None = declare(
@@ -84,10 +101,10 @@ class Dimensions(Declared):
     activation: Activation = declare("silu", "Activation", "Non-linearity of the feed-forward.", advanced=True)
     norm: NormChoice = declare("rmsnorm", "Norm", "Normalisation before attention and feed-forward.", advanced=True)
     bias: bool = declare(False, "Biases", "Linear layers have biases.", advanced=True)
-    dropout: float = declare(
-        0.0,
+    dropout: float | None = declare(
+        None,
         "Dropout",
-        "Share of values dropped in training. Above 0, masks are kept for backward.",
+        "Share of values dropped in training. Above 0, masks are kept for backward. Automatic: none.",
         ge=0.0,
         le=0.99,
         step=0.05,
@@ -101,6 +118,97 @@ class Dimensions(Declared):
     )
     expert_ffn_hidden_size: int | None = declare(
         None, "Expert size", "Inner width of one expert.", ge=1, le=MAX_WIDTH, step=128, advanced=True
+    )
+    shared_experts: int | None = declare(
+        None,
+        "Shared experts",
+        "Experts that every token goes to, beside its own. Automatic: none.",
+        unit="experts",
+        ge=0,
+        le=1000,
+        advanced=True,
+    )
+    dense_layers: int | None = declare(
+        None,
+        "Dense layers",
+        "First layers, which have a plain feed-forward instead of experts. Automatic: none.",
+        unit="layers",
+        ge=0,
+        le=MAX_LAYERS,
+        advanced=True,
+    )
+    kv_rank: int | None = declare(
+        None,
+        "Latent of keys and values",
+        "Width that keys and values are compressed to, which is what the cache holds. Automatic: 512.",
+        ge=1,
+        le=MAX_WIDTH,
+        step=64,
+        advanced=True,
+    )
+    query_rank: int | None = declare(
+        None,
+        "Latent of queries",
+        "Width that queries are compressed to. Automatic: they are not.",
+        ge=1,
+        le=MAX_WIDTH,
+        step=64,
+        advanced=True,
+    )
+    rotary_head_dim: int | None = declare(
+        None,
+        "Rotary head dimension",
+        "Width of the rotated part of a key, which all heads share. Automatic: 64.",
+        ge=1,
+        le=MAX_WIDTH,
+        step=16,
+        advanced=True,
+    )
+    value_head_dim: int | None = declare(
+        None,
+        "Value head dimension",
+        "Width of the values of one head. Automatic: 128.",
+        ge=1,
+        le=MAX_WIDTH,
+        step=16,
+        advanced=True,
+    )
+    sliding_window: int | None = declare(
+        None,
+        "Sliding window",
+        "Tokens that layers with a window look back at. Automatic: as the family has it.",
+        unit="tokens",
+        ge=1,
+        le=10**9,
+        step=128,
+        advanced=True,
+    )
+    global_every: int | None = declare(
+        None,
+        "Global layers",
+        "Every so many layers, one without a window. Automatic: as the family has it.",
+        unit="layers",
+        ge=1,
+        le=MAX_LAYERS,
+        advanced=True,
+    )
+    state_size: int | None = declare(
+        None, "State size", "Width of the state of a head. Automatic: 128.", ge=1, le=MAX_WIDTH, step=16
+    )
+    image_size: int | None = declare(
+        None, "Image size", "Side of the image. Automatic: 224.", unit="pixels", ge=1, le=100_000, step=32
+    )
+    patch_size: int | None = declare(
+        None, "Patch size", "Side of a patch. Automatic: 16.", unit="pixels", ge=1, le=100_000
+    )
+    labels: int | None = declare(
+        None,
+        "Classes",
+        "What a classifier tells apart. Automatic: 2.",
+        unit="classes",
+        ge=1,
+        le=MAX_VOCABULARY,
+        advanced=True,
     )
 
 

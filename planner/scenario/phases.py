@@ -1,28 +1,23 @@
 """The six phases of a model's life, each with its workload. A phase that is None is not planned."""
 
-from typing import Annotated, ClassVar
-
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from typing import ClassVar
 
 from planner.scenario.choices import (
-    LORA_TARGETS,
     BaseQuantization,
     EvaluatedLogits,
     HalfDtype,
-    LoraTargets,
     Method,
     Objective,
-    Placement,
-    Reference,
     SmokeTest,
 )
 from planner.scenario.declaration import Declared, declare, declare_part
+from planner.scenario.host_work import DataLoading, Loading
+from planner.scenario.preprocessing import MAX_SAMPLES, Preprocessing
+from planner.scenario.roles import FrozenModel, FurtherModel, Roles, RolloutEngine
 from planner.scenario.serving import Serving
 from planner.scenario.step import MAX_BATCH, CheckpointingFields, LossFields, ModelRun, TrainingStep
+from planner.scenario.targets import LoraTargetModules
 
-MAX_SAMPLES = 10**15
-MAX_SAMPLE_BYTES = 10**13
-ROLE_NAME = r"^[A-Za-z_][A-Za-z0-9_.]*$"
 ROLE_NAMES = (
     *("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"),
     *("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"),
@@ -34,73 +29,32 @@ class Design(ModelRun, LossFields, CheckpointingFields):
     """Does the model build, and does one small step run?"""
 
     form_order: ClassVar[tuple[str, ...]] = (
-        *("smoke_test", "precision", "micro_batch_size", "sequence_length", "activation_checkpointing"),
+        *("smoke_test", "precision", "micro_batch_size", "sequence_length", "trial_layers"),
+        *("activation_checkpointing",),
     )
 
     smoke_test: SmokeTest = declare(
         "forward_backward",
         "Smoke test",
-        "What is tried: only building the model, one forward pass, or forward and backward.",
+        "What is tried: only building the model, its shapes on the meta device, one forward pass, or forward and "
+        "backward.",
     )
     micro_batch_size: int = declare(1, "Batch", "Sequences in the trial.", unit="sequences", ge=1, le=MAX_BATCH)
     sequence_length: int = declare(
         128, "Sequence length", "Tokens per sequence in the trial.", unit="tokens", ge=1, le=10**9, step=128
     )
-
-
-class Preprocessing(Declared):
-    """Raw data become training samples: host RAM and disk, no GPU."""
-
-    samples: int = declare(
-        1_000_000, "Samples", "Documents, images or rows in the data set.", unit="samples", ge=1, le=MAX_SAMPLES
-    )
-    bytes_per_raw_sample: int = declare(
-        6000,
-        "Raw size per sample",
-        "Average size of one raw sample on disk: a page of text is about 6 kB, a photograph about 150 kB.",
-        unit="bytes",
+    trial_layers: int | None = declare(
+        None,
+        "Layers in the trial",
+        "The trial runs on a model with the first so many layers only. Automatic: on the whole model.",
+        unit="layers",
         ge=1,
-        le=MAX_SAMPLE_BYTES,
-        step=1000,
-    )
-    tokens_per_sample: int = declare(
-        1500, "Tokens per sample", "Average length after tokenization.", unit="tokens", ge=1, le=10**9, step=100
-    )
-    workers: int = declare(
-        8, "Workers", "Processes that read and prepare samples. 0 works in the main process.", ge=0, le=10_000
-    )
-    prefetch_factor: int = declare(
-        2, "Prefetch", "Batches that each worker prepares ahead.", unit="batches", ge=1, le=10_000
-    )
-    batch_size: int = declare(
-        32, "Samples per batch", "Samples that a worker hands over together.", unit="samples", ge=1, le=MAX_BATCH
-    )
-    shuffle_buffer_samples: int = declare(
-        10_000, "Shuffle buffer", "Samples kept in memory to shuffle a stream.", unit="samples", ge=0, le=MAX_SAMPLES
+        le=100_000,
     )
 
 
 class Training(TrainingStep):
     """Training of all weights, from scratch or continued."""
-
-
-def _unwrapped(value: object) -> object:
-    """`["all-linear"]` means what `"all-linear"` does."""
-    one = value[0] if isinstance(value, list | tuple) and len(value) == 1 else None
-    return one if isinstance(one, str) and one in LORA_TARGETS else value
-
-
-def _targets_tag(value: object) -> str:
-    return "<list>" if isinstance(value, list | tuple) else "<one>"
-
-
-RoleName = Annotated[str, Field(pattern=ROLE_NAME, max_length=100)]
-RoleNames = Annotated[tuple[RoleName, ...], Field(min_length=1, max_length=64, strict=False)]
-LoraTargetModules = Annotated[
-    Annotated[LoraTargets, Tag("<one>")] | Annotated[RoleNames, Tag("<list>")],
-    Discriminator(_targets_tag),
-    BeforeValidator(_unwrapped),
-]
 
 
 class Lora(Declared):
@@ -127,34 +81,6 @@ class Lora(Declared):
     )
 
 
-class Roles(Declared):
-    """The models beside the one that is trained, in preference and reinforcement tuning."""
-
-    reference: Reference = declare(
-        "automatic",
-        "Reference model",
-        "The model that the policy must not stray from. Adapters can be switched off instead of keeping a copy.",
-    )
-    reward_model: Placement = declare(
-        "automatic",
-        "Reward model",
-        "Where the frozen model that judges answers is kept. Automatic: beside the policy for PPO, apart for GRPO.",
-    )
-    rollout_engine: Placement = declare(
-        "automatic",
-        "Rollout engine",
-        "Where answers are generated. Automatic: on other GPUs.",
-    )
-    rollout_sequences: int = declare(
-        16,
-        "Rollouts at a time",
-        "Sequences that one rollout engine generates together; each has its KV cache.",
-        unit="sequences",
-        ge=1,
-        le=MAX_BATCH,
-    )
-
-
 class FineTuning(TrainingStep):
     """Adapting a trained model: all weights, adapters beside frozen ones, or a part."""
 
@@ -174,6 +100,10 @@ class FineTuning(TrainingStep):
         advanced=True,
     )
     roles: Roles = declare_part(Roles, "Roles", "For DPO, PPO and GRPO.")
+    reference: FrozenModel = declare_part(FrozenModel, "Reference model", "The frozen copy of DPO, PPO and GRPO.")
+    reward: FrozenModel = declare_part(FrozenModel, "Reward model", "The frozen model that judges answers.")
+    value: FurtherModel = declare_part(FurtherModel, "Value model", "The second model that PPO trains.")
+    rollout: RolloutEngine = declare_part(RolloutEngine, "Rollout engine", "What writes answers for PPO and GRPO.")
     trained_layers: int = declare(
         1,
         "Trained layers",
@@ -219,6 +149,18 @@ class Evaluation(ModelRun, LossFields):
     computes_loss: bool = declare(
         False, "Computes the loss", "Labels are passed, so that the model also computes a loss."
     )
+    accumulated_samples: int | None = declare(
+        None,
+        "Logits kept of",
+        "The loop keeps the logits of so many samples in host RAM, as computing metrics at the end does. Automatic: of "
+        "one batch.",
+        unit="samples",
+        ge=1,
+        le=MAX_SAMPLES,
+        advanced=True,
+    )
+    loading: Loading = declare_part(Loading, "Loading", "How weights come from files.")
+    data_loading: DataLoading = declare_part(DataLoading, "Data loading", "How batches are prepared.")
 
 
 class Phases(Declared):

@@ -10,7 +10,9 @@ from planner.scenario.choices import (
     WeightFormat,
 )
 from planner.scenario.declaration import Declared, declare, declare_part
+from planner.scenario.host_work import Loading
 from planner.scenario.parallelism import ServingParallelism
+from planner.scenario.serving_parts import Drafter, ServedAdapters
 
 MAX_BYTES = 10**15
 MAX_TOKENS = 10**9
@@ -48,6 +50,12 @@ class Serving(Declared):
     )
     weights: WeightFormat = declare("bf16", "Weights", "Number format of the served weights.")
     kv_cache_dtype: KvDtype = declare("bf16", "KV cache type", "Number format of cached keys and values.")
+    value_cache_dtype: KvDtype | None = declare(
+        None,
+        "Value cache type",
+        "llama.cpp's -ctv, where values are kept in another format than keys. Automatic: as the keys.",
+        advanced=True,
+    )
     concurrent_sequences: int = declare(
         1,
         "Concurrent requests",
@@ -195,6 +203,59 @@ class Serving(Declared):
     image_width: int | None = declare(
         None, "Image width", "Width of the images to make.", unit="pixels", ge=1, le=100_000, advanced=True
     )
+    adapters: ServedAdapters = declare_part(ServedAdapters, "Adapters", "LoRA adapters that are served together.")
+    drafter: Drafter = declare_part(Drafter, "Speculative decoding", "What guesses tokens ahead.")
+    swap_space_bytes: int | None = declare(
+        None,
+        "Swap space",
+        "vLLM's --swap-space: pinned host memory per GPU for the cache of requests that wait. Automatic: 4 GiB in V0, "
+        "none in V1.",
+        unit="bytes",
+        ge=1,
+        le=MAX_BYTES,
+        advanced=True,
+    )
+    cpu_offload_bytes: int | None = declare(
+        None,
+        "Weights in host RAM",
+        "--cpu-offload-gb: so much of each GPU's weights stays in pinned host memory. Automatic: none.",
+        unit="bytes",
+        ge=1,
+        le=MAX_BYTES,
+        advanced=True,
+    )
+    host_cache_bytes: int | None = declare(
+        None,
+        "Host cache",
+        "KV cache in host RAM: vLLM's --kv-offloading-size for all GPUs of a replica, SGLang's --hicache-size for each "
+        "GPU, TensorRT-LLM's host_cache_size for each GPU. Automatic: none.",
+        unit="bytes",
+        ge=1,
+        le=MAX_BYTES,
+        advanced=True,
+    )
+    host_cache_ratio: float | None = declare(
+        None,
+        "Host cache ratio",
+        "SGLang's --hicache-ratio: the host cache is so many times the pool on the GPU. Automatic: no host cache.",
+        ge=0.01,
+        le=1000.0,
+        step=0.5,
+        advanced=True,
+    )
+    memory_map: bool = declare(
+        True,
+        "Map weight files",
+        "llama.cpp maps its file; off (--no-mmap) copies what stays on the host into memory of its own.",
+        advanced=True,
+    )
+    lock_memory: bool = declare(
+        False,
+        "Lock memory",
+        "llama.cpp's --mlock: the mapped file may not leave host RAM.",
+        advanced=True,
+    )
+    loading: Loading = declare_part(Loading, "Loading", "How weights come from files.")
     parallelism: ServingParallelism = declare_part(
         ServingParallelism, "Parallelism", "How one copy of the model is divided over GPUs, and how many copies."
     )

@@ -18,6 +18,7 @@ from planner.scenario.choices import (
     TokenDispatcher,
 )
 from planner.scenario.declaration import Declared, declare, declare_part
+from planner.scenario.host_work import Checkpoints, DataLoading, Loading
 from planner.scenario.parallelism import Offload, Parallelism
 
 MAX_BATCH = 1_000_000
@@ -270,3 +271,8 @@ class TrainingStep(ModelRun, LossFields, CheckpointingFields):
         advanced=True,
     )
     offload: Offload = declare_part(Offload, "Offload", "What waits in host RAM or on NVMe instead of on the GPU.")
+    loading: Loading = declare_part(Loading, "Loading", "How weights come from files.")
+    data_loading: DataLoading = declare_part(DataLoading, "Data loading", "How batches are prepared.")
+    checkpoints: Checkpoints = declare_part(
+        Checkpoints, "Checkpoints", "What is written to disk during training and after it."
+    )

@@ -65,6 +65,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "kernels_own": "{optimizer} has one implementation, and uses it whatever is chosen here.",
     "kernels_missing": "{optimizer} has no such implementation.",
     "quantized_cache_needs_flash": "llama.cpp keeps a quantized KV cache only with flash attention.",
+    "draft_model_missing": "Name the smaller model that guesses tokens.",
     "cache_type_of_other_engine": "{engine} has no KV cache type {dtype}.",
     "weights_of_other_engine": "{engine} does not load {weights} weights.",
     "utilization_high": "Above 0.95 nothing is left for what the engine does not count; starts often fail.",

@@ -44,6 +44,8 @@ def values_of(field: FieldDeclaration) -> st.SearchStrategy[Any]:
             return st.just("aws-p3-2xlarge") | documents_of(CustomNode)
         case "target_modules", _:
             return st.sampled_from(["all-linear", "attention"]) | roles
+        case "exports", _:
+            return st.lists(st.sampled_from(["bf16", "fp8", "q4_k_m"]), max_size=2)
         case (("framework_version" | "engine_version"), _):
             return st.sampled_from(["transformers 4.57.6", "vllm 0.19.0"])
         case _, "model":

@@ -103,7 +103,7 @@ def test_a_model_cannot_be_left_out() -> None:
 def test_zero_layers_are_refused_and_missing_dimensions_named() -> None:
     found = refused({"model": {"dimensions": {"layers": 0}}})
     assert found["model.dimensions.layers"] == "0 is out of range. Use 1 to 100\u202f000 layers."
-    assert found["model.dimensions.vocab_size"] == "Vocabulary must be given."
+    assert found["model.dimensions.hidden_size"] == "Hidden size must be given."
 
 
 @pytest.mark.parametrize("count", [0, -1, 10**30])

@@ -80,3 +80,31 @@ def test_a_setting_of_another_engine_does_not_apply(check: Any, engine: str, fie
 def test_images_are_made_by_models_that_make_images(check: Any) -> None:
     found = check("serving", engine="transformers", image_height=1024)
     assert found == {"error image_height": "This does not apply: the model makes no images."}
+
+
+def test_values_of_another_format_than_keys_are_llama_cpps_alone(check: Any) -> None:
+    llama = {"engine": "llama.cpp", "weights": "q4_k_m"}
+    assert check("serving", **llama, value_cache_dtype="q4_0") == {}
+    assert set(check("serving", value_cache_dtype="q4_0")) == {"error value_cache_dtype"}
+    assert set(check("serving", **llama, value_cache_dtype="fp8")) == {"error value_cache_dtype"}
+    # quantized keys alone need no flash attention
+    assert check("serving", **llama, kv_cache_dtype="q8_0", value_cache_dtype="fp16", flash_attention=False) == {}
+    assert set(check("serving", **llama, value_cache_dtype="q8_0", flash_attention=False)) == {
+        "error value_cache_dtype"
+    }
+
+
+def test_settings_of_adapters_change_nothing_without_any(check: Any) -> None:
+    assert set(check("serving", adapters={"rank": 64})) == {"warning adapters.rank"}
+    assert check("serving", adapters={"count": 2, "rank": 64}) == {}
+    sharded = {"count": 2, "fully_sharded": True}
+    assert check("serving", adapters=sharded) == {}
+    assert set(check("serving", engine="sglang", adapters=sharded)) == {"error adapters.fully_sharded"}
+
+
+def test_a_smaller_model_that_drafts_must_be_named(check: Any) -> None:
+    drafts = {"speculative_tokens": 4, "drafter": {"method": "draft-model"}}
+    assert check("serving", **drafts) == {"error drafter.model": "Name the smaller model that guesses tokens."}
+    named = {"method": "draft-model", "model": "meta-llama/Llama-3.2-1B-Instruct"}
+    assert check("serving", speculative_tokens=4, drafter=named) == {}
+    assert "warning drafter.method" in check("serving", drafter={"method": "eagle"})

@@ -8,6 +8,7 @@ from typing import Any
 from planner.errors import Issue, Severity
 from planner.scenario.choices import ENGINES
 from planner.scenario.declaration import Declared
+from planner.scenario.roles import FrozenModel, FurtherModel, RolloutEngine
 from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts, has_field
 from planner.scenario.step import LossFields
 
@@ -58,6 +59,41 @@ def _adapters(field: str) -> Dependence:
     return _while(field, lambda p: p.uses_adapters, "the method trains no adapters")
 
 
+def _fields(part: str, kind: type[Declared]) -> tuple[str, ...]:
+    """The part itself and what it holds: the group of a form shows when the part applies."""
+    return (part, *(f"{part}.{field}" for field in kind.model_fields))
+
+
+def _copied(field: str) -> Dependence:
+    return _while(
+        field,
+        lambda p: p.objective != "sft" and (p.roles.reference == "copy" or _copies_by_default(p)),
+        "there is no copy of the policy",
+    )
+
+
+def _copies_by_default(phase: Any) -> bool:
+    return phase.roles.reference == "automatic" and not phase.uses_adapters
+
+
+def _engine(field: str) -> Dependence:
+    return _while(
+        field,
+        lambda p: p.objective in ("ppo", "grpo") and p.roles.rollout_engine != "policy",
+        "there is no rollout engine",
+    )
+
+
+def _sized_once(part: str) -> Dependence:
+    return _while(
+        f"{part}.parameters", lambda p: getattr(p, part).preset is None, "the preset says how large it is", "error"
+    )
+
+
+def _adapted(field: str) -> Dependence:
+    return _while(field, lambda p: p.adapters.count > 0, "no adapters are served")
+
+
 def _backend(field: str, backends: tuple[str, ...], why: str) -> Dependence:
     return _while(field, lambda p: p.parallelism.backend in backends, why)
 
@@ -71,23 +107,68 @@ ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "chunked_prefill": POOLED,
     "prefix_caching": POOLED,
     "block_size": POOLED,
-    "kv_cache_memory_bytes": ("vllm",),
+    "kv_cache_memory_bytes": ("vllm", "tensorrt-llm"),
     "max_total_tokens": ("sglang", "tensorrt-llm"),
     "state_cache_slots": ("sglang",),
     "speculative_tokens": (*POOLED, "llama.cpp"),
     "gpu_layers": ("llama.cpp",),
+    "value_cache_dtype": ("llama.cpp",),
+    "adapters.fully_sharded": ("vllm",),
     "ubatch_size": ("llama.cpp",),
     "flash_attention": ("llama.cpp",),
+    "memory_map": ("llama.cpp",),
+    "lock_memory": ("llama.cpp",),
+    "swap_space_bytes": ("vllm",),
+    "cpu_offload_bytes": ("vllm", "sglang"),
+    "host_cache_bytes": POOLED,
+    "host_cache_ratio": ("sglang",),
     "swa_full": ("llama.cpp",),
     "attention_implementation": ("transformers",),
     "experts_implementation": ("transformers",),
 }
 """Settings of a serving engine, and the engines that have them."""
 
+KIND_FIELDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("tokens_per_sample", "padded_tokens", "stored_bytes_per_token", "packs"), ("text",)),
+    **dict.fromkeys(("image_height", "image_width", "output_height", "output_width"), ("images", "video")),
+    **dict.fromkeys(("seconds_per_sample", "sampling_rate"), ("audio",)),
+    "frames_per_sample": ("video",),
+    "columns": ("tabular",),
+    "sample_type": ("images", "video", "audio", "tabular"),
+}
+"""Fields of preprocessing, and the kinds of data that have them."""
+
+
+def _of_kinds(field: str, kinds: tuple[str, ...]) -> Dependence:
+    return _while(field, lambda p: p.kind in kinds, "this kind of data has no such thing")
+
+
+def _has_gpu_preparation(phase: Any) -> bool:
+    kinds = {"none": (phase.kind,), "decode": ("images", "video"), "dataframe": ("tabular",)}
+    return phase.kind in kinds[phase.gpu_preprocessing]
+
+
 SERVING_DEPENDENCES = (
     *(_for_engines(field, engines) for field, engines in ENGINE_SETTINGS.items()),
+    _adapted("adapters.rank"),
+    _adapted("adapters.target_modules"),
+    _adapted("adapters.dtype"),
+    _adapted("adapters.fully_sharded"),
+    _while("drafter.method", lambda p: p.speculative_tokens > 0, "no tokens are guessed ahead"),
+    _while("drafter.model", lambda p: p.drafter.method == "draft-model", "no smaller model guesses tokens"),
+    _while("drafter.vocabulary", lambda p: p.drafter.method == "eagle3", "no EAGLE-3 head guesses tokens"),
     _for_models("image_height", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
     _for_models("image_width", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
+)
+PREPARING_DEPENDENCES = (
+    *(_of_kinds(field, kinds) for field, kinds in KIND_FIELDS.items()),
+    _while("mel_bins", lambda p: p.kind == "audio", "only recordings become spectra"),
+    _while("gpu_preprocessing", _has_gpu_preparation, "no GPU prepares this kind of data so", "error"),
+    _while("gpu_queue_depth", lambda p: p.gpu_preprocessing == "decode", "nothing waits on the GPU"),
+    _while("python_lists", lambda p: p.kind != "text", "tokens always pass through Python lists"),
+    _while("worker_start", lambda p: p.workers > 0, "there are no workers"),
+    _while("copied_bytes", lambda p: p.workers > 0, "there are no workers"),
+    _while("packs", lambda p: p.kept_prepared, "prepared samples are not stored"),
 )
 STEP_DEPENDENCES = (
     _while("selective_policy", lambda p: p.activation_checkpointing == "selective", "checkpointing is not selective"),
@@ -103,6 +184,7 @@ STEP_DEPENDENCES = (
     _adapters("lora.dropout"),
     _adapters("lora.adapter_dtype"),
     _while("base_quantization", lambda p: p.method == "qlora", "only QLoRA trains beside quantized weights", "error"),
+    _while("roles", lambda p: p.objective != "sft", "supervised tuning has no further model"),
     _while("roles.reference", lambda p: p.objective != "sft", "supervised tuning has no further model"),
     _while(
         "roles.reference",
@@ -110,9 +192,19 @@ STEP_DEPENDENCES = (
         "the method trains no adapters",
         "error",
     ),
-    _reinforced("roles.reward_model"),
-    _reinforced("roles.rollout_engine"),
-    _reinforced("roles.rollout_sequences"),
+    *(
+        _reinforced(f"roles.{field}")
+        for field in ("reward_model", "rollout_engine", "rollout_sequences", "policy_sleeps")
+    ),
+    _while("roles.value_model", lambda p: p.objective == "ppo", "only PPO trains a value model"),
+    *(_copied(field) for field in ("roles.reference_model", *_fields("reference", FrozenModel))),
+    *(_reinforced(field) for field in _fields("reward", FrozenModel)),
+    *(
+        _while(field, lambda p: p.objective == "ppo", "only PPO trains a value model")
+        for field in _fields("value", FurtherModel)
+    ),
+    *(_engine(field) for field in _fields("rollout", RolloutEngine)),
+    *(_sized_once(part) for part in ("reference", "reward", "value")),
     _while("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
     _while("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
     _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),
@@ -126,6 +218,11 @@ STEP_DEPENDENCES = (
     _backend("parallelism.reshard_after_forward", ("fsdp1", "fsdp2"), "only FSDP gathers weights so"),
     _backend("parallelism.reduces_every_micro_batch", ("fsdp1", "fsdp2"), "only FSDP keeps whole gradients so"),
     _backend("parallelism.fsdp_reduce_dtype", ("fsdp1", "fsdp2"), "FSDP is not used"),
+    _while("trial_layers", lambda p: p.smoke_test not in ("construct", "shapes"), "nothing runs in this trial"),
+    _while("data_loading.prefetch_factor", lambda p: p.data_loading.workers > 0, "there are no workers"),
+    _while("data_loading.worker_start", lambda p: p.data_loading.workers > 0, "there are no workers"),
+    _while("data_loading.copied_bytes", lambda p: p.data_loading.workers > 0, "there are no workers"),
+    _while("loading.shard_bytes", lambda p: p.loading.file_format == "pickle", "only pickled files are read whole"),
     _for_models("image_size", lambda m: m.sees_images, "the model sees no images", "error"),
     _for_models("image_tokens", lambda m: m.sees_images, "the model sees no images", "error"),
     _for_models("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder", "error"),
@@ -158,5 +255,9 @@ def applies(facts: PhaseFacts, field: str) -> bool:
 @cache
 def _dependences(kind: type[Declared]) -> tuple[Dependence, ...]:
     """Those whose field a phase has."""
-    serves = "engine" in kind.model_fields
-    return tuple(item for item in (SERVING_DEPENDENCES if serves else STEP_DEPENDENCES) if has_field(kind, item.field))
+    known = STEP_DEPENDENCES
+    if "engine" in kind.model_fields:
+        known = SERVING_DEPENDENCES
+    elif "samples" in kind.model_fields:
+        known = PREPARING_DEPENDENCES
+    return tuple(item for item in known if has_field(kind, item.field))

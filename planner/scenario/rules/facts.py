@@ -117,12 +117,14 @@ class PhaseFacts:
         return Issue(code, f"phases.{self.name}.{field}" if field else f"phases.{self.name}", severity, parameters)
 
     def differs(self, field: str) -> bool:
-        """Whether a field, such as `parallelism.tensor`, is stated and is not its default."""
+        """Whether a field, such as `parallelism.tensor`, is stated and is not its default; never a part as a whole."""
         *above, name = field.split(".")
         part: Declared = self.phase
         for step in above:
             part = getattr(part, step)
-        return part.states(name) and getattr(part, name) != type(part).model_fields[name].get_default()
+        value = getattr(part, name)
+        stated = part.states(name) and not isinstance(value, Declared)
+        return stated and value != type(part).model_fields[name].get_default()
 
 
 Rule = Callable[[PhaseFacts], Iterable[Issue]]

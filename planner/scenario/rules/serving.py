@@ -46,8 +46,20 @@ def format_rules(facts: PhaseFacts) -> Iterator[Issue]:
     if serving.kv_cache_dtype not in caches:
         dtype = KV_DTYPES[serving.kv_cache_dtype]
         yield facts.issue("cache_type_of_other_engine", "kv_cache_dtype", engine=engine, dtype=dtype, legal=caches)
-    elif llama and serving.kv_cache_dtype in GGUF_KV_DTYPES and serving.flash_attention is False:
-        yield facts.issue("quantized_cache_needs_flash", "kv_cache_dtype", legal=("fp16",))
+    values = "kv_cache_dtype" if serving.value_cache_dtype is None else "value_cache_dtype"
+    value_type = getattr(serving, values)
+    if llama and values == "value_cache_dtype" and value_type not in LLAMA_CPP_CACHES:
+        yield facts.issue("cache_type_of_other_engine", values, engine=engine, dtype=value_type, legal=caches)
+    elif llama and value_type in GGUF_KV_DTYPES and serving.flash_attention is False:
+        yield facts.issue("quantized_cache_needs_flash", values, legal=("fp16",))
+
+
+def drafter_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """A smaller model that drafts must be named."""
+    serving = facts.phase
+    drafter = serving.drafter
+    if serving.speculative_tokens and drafter.method == "draft-model" and drafter.model is None:
+        yield facts.issue("draft_model_missing", "drafter.model")
 
 
 def _gguf_refused(serving: Serving) -> bool:
@@ -73,4 +85,4 @@ def policy_rules(facts: PhaseFacts) -> Iterator[Issue]:
         yield facts.issue("batch_below_context", "max_num_batched_tokens", context=serving.context_length)
 
 
-SERVING_RULES = (length_rules, format_rules, policy_rules)
+SERVING_RULES = (length_rules, format_rules, drafter_rules, policy_rules)

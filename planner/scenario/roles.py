@@ -1,0 +1,96 @@
+"""The models beside the one that is trained, in preference and reinforcement tuning: what they are, and where."""
+
+from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout
+from planner.scenario.declaration import Declared, declare
+from planner.scenario.model_source import MAX_PARAMETERS
+from planner.scenario.parallelism import MAX_DEGREE
+
+MAX_ROLLOUTS = 1_000_000
+
+
+class FurtherModel(Declared):
+    """One of these models. What is left open is as in the policy."""
+
+    preset: str | None = declare(
+        None, "Model", "A model that comes with the planner, by its id. Automatic: the policy's.", max_length=300
+    )
+    parameters: int | None = declare(
+        None,
+        "Parameters",
+        "Number of weights, for a model that is no preset. Automatic: as the model has them.",
+        ge=1,
+        le=MAX_PARAMETERS,
+        step=10**9,
+    )
+    dtype: HalfDtype | None = declare(
+        None, "Weight type", "Number format of its weights. Automatic: that of the policy's weights."
+    )
+
+
+class FrozenModel(FurtherModel):
+    """One that only runs forward."""
+
+    offloaded: bool = declare(
+        False,
+        "Waits in host RAM",
+        "Its weights are on the GPU only while it runs (OpenRLHF `--ref.offload`, verl `param_offload`).",
+    )
+
+
+class RolloutEngine(Declared):
+    """The engine that writes answers with a copy of the policy."""
+
+    dtype: HalfDtype | None = declare(None, "Weight type", "Number format of its copy of the weights. Automatic: bf16.")
+    tensor: int | None = declare(
+        None,
+        "Tensor parallel",
+        "GPUs that share its layers. Automatic: as the policy.",
+        unit="GPUs",
+        ge=1,
+        le=MAX_DEGREE,
+    )
+    sleeps: bool = declare(
+        False,
+        "Sleeps while training",
+        "Between rollouts it gives back its cache, and its weights wait in host RAM (vLLM sleep mode).",
+    )
+
+
+class Roles(Declared):
+    """Where the models beside the one that is trained are, in preference and reinforcement tuning."""
+
+    reference: Reference = declare(
+        "automatic",
+        "Reference model",
+        "The model that the policy must not stray from. Adapters can be switched off instead of keeping a copy.",
+    )
+    reference_model: Placement = declare(
+        "automatic", "Reference's place", "Where a copy of the reference is kept. Automatic: beside the policy."
+    )
+    reward_model: Placement = declare(
+        "automatic",
+        "Reward model",
+        "Where the frozen model that judges answers is kept. Automatic: beside the policy for PPO, apart for GRPO.",
+    )
+    value_model: Placement = declare(
+        "automatic", "Value model", "Where PPO's trained value model is kept. Automatic: beside the policy."
+    )
+    rollout_engine: Rollout = declare(
+        "automatic",
+        "Rollout engine",
+        "Where answers are generated. Automatic: on other GPUs.",
+    )
+    rollout_sequences: int = declare(
+        16,
+        "Rollouts at a time",
+        "Sequences that one rollout engine generates together; each has its KV cache.",
+        unit="sequences",
+        ge=1,
+        le=MAX_ROLLOUTS,
+    )
+    policy_sleeps: bool = declare(
+        False,
+        "Policy sleeps",
+        "While answers are generated and judged, the optimizer's states wait in host RAM (OpenRLHF "
+        "`--ds.enable_sleep`, verl `optimizer_offload`).",
+    )
