@@ -5,7 +5,7 @@ which width; this file only counts. All bytes are per GPU, for the parameters th
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -35,7 +35,8 @@ class ParameterTensor:
 
     @property
     def is_hidden_matrix(self) -> bool:
-        return self.hidden and len(self.shape) > 1
+        """What matrix optimizers take: torch.optim.Muon wants two dimensions, GaLore linear layers."""
+        return self.hidden and len(self.shape) == 2
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -137,7 +138,7 @@ def state_terms(
         for paged in (False, True):
             by_width: dict[float, int] = {}
             for tensor in tensors:
-                in_managed_memory = record.pages(tensor) and state["per"] != "optimizer"
+                in_managed_memory = record.pages(tensor) and state.get("paged", state["per"] != "optimizer")
                 if in_managed_memory == paged and _concerns(state, record, tensor):
                     width = _width(state["bytes"], tensor, state_bytes)
                     by_width[width] = by_width.get(width, 0) + _count(state, tensor)
@@ -166,53 +167,107 @@ def step_temporary_terms(
     """Bytes that one optimizer step needs on top of parameters, gradients and states, at its fullest instant.
 
     A foreach step makes whole lists over all parameters; a for-loop works on one parameter while its variables
-    still hold tensors of the parameter before.
+    still hold tensors of the parameter before. An optimizer that leaves some tensors to another one does the one
+    after the other, so that the fuller of both counts.
     """
     chosen = optimizer_record(optimizer).implementation(implementation)
     source = chosen["source"]
-    terms: list[Term] = []
-    if copies := chosen.get("list_copies"):
-        by_width: dict[float, int] = {}
-        for tensor in tensors:
+    listed = _lists(chosen, tensors, state_bytes)
+    walked: list[Amount] = []
+    if walk := chosen.get("walk"):
+        walked = max(_walk(walk, tensors, state_bytes), key=_size)
+    lists = Factor("lists", chosen.get("list_copies", 0))
+    if _size(walked) > lists.value * _size(listed):
+        return tuple(
+            Term("temporaries", name, (_share("elements", count, shards), _bytes(width)), alive, source)
+            for name, count, width in walked
+            if count
+        )
+    return tuple(
+        Term("temporaries", name, (lists, _share("parameters", count, shards), _bytes(width)), alive, source)
+        for name, count, width in listed
+    )
+
+
+Amount = tuple[str, int, float]
+"""What it is, how many elements, and how many bytes each."""
+
+
+def _size(amounts: Sequence[Amount]) -> float:
+    return sum(count * width for _, count, width in amounts)
+
+
+def _lists(
+    implementation: Mapping[str, Any], tensors: Sequence[ParameterTensor], state_bytes: float | None
+) -> list[Amount]:
+    """One list over the parameters that a foreach step takes together, by width."""
+    if not implementation.get("list_copies"):
+        return []
+    by_width: dict[float, int] = {}
+    for tensor in tensors:
+        if _walks(implementation.get("list_where"), tensor):
             width = _width("parameter", tensor, state_bytes)
             by_width[width] = by_width.get(width, 0) + tensor.elements * tensor.multiplicity
-        terms += [
-            Term("temporaries", "lists over all parameters",
-                 (Factor("lists", copies), _share("parameters", count, shards), _bytes(width)), alive, source)
-            for width, count in by_width.items()
-        ]  # fmt: skip
-    if walk := chosen.get("walk"):
-        fullest = max(_walk(walk, tensors, state_bytes), key=lambda parts: sum(part[1] * part[2] for part in parts))
-        terms += [
-            Term("temporaries", name, (_share("elements", count, shards), _bytes(width)), alive, source)
-            for name, count, width in fullest
-            if count
-        ]
-    return tuple(terms)
+    return [("lists over all parameters", count, width) for width, count in by_width.items()]
+
+
+def _walks(where: str | None, tensor: ParameterTensor) -> bool:
+    """Whether a rule of a step is meant for this tensor."""
+    return where is None or tensor.is_hidden_matrix == (where == "hidden matrices")
 
 
 def _walk(
     candidates: Sequence[Mapping[str, Any]], tensors: Sequence[ParameterTensor], state_bytes: float | None
-) -> list[list[tuple[str, int, float]]]:
-    """What is alive at each instant of a loop over the parameters: (name, elements, bytes each)."""
-    instants: list[list[tuple[str, int, float]]] = [[]]
+) -> list[list[Amount]]:
+    """What is alive at each instant of a loop over the parameters. An instant has parts of several widths."""
+    instants: list[list[Amount]] = [[]]
     for previous, current in _neighbours(tensors):
         for rule in candidates:
-            if rule.get("where") == "hidden matrices" and not current.is_hidden_matrix:
-                continue
-            own = _width(rule.get("bytes", "parameter"), current, state_bytes)
-            copies = rule.get("copies", 0)
-            if current.dtype_bytes < own:
-                copies += rule.get("cast_copies", 0)
-            before = previous.elements * rule.get("previous_copies", 0) if previous else 0
-            factored = current.rows_and_columns * rule.get("row_column_copies", 0) if len(current.shape) > 1 else 0
-            instants.append([
-                ("temporaries of the parameter being updated", current.elements * copies, own),
-                ("update of the parameter before", before, own),
-                ("row and column factors", factored, own),
-                ("mean of the row factors", 1 if "constant_bytes" in rule else 0, own),
-            ])  # fmt: skip
+            if _walks(rule.get("where"), current):
+                parts = rule.get("parts", (rule,))
+                instants.append([one for part in parts for one in _amounts(part, previous, current, state_bytes)])
     return instants
+
+
+def _amounts(
+    part: Mapping[str, Any], previous: ParameterTensor | None, current: ParameterTensor, state_bytes: float | None
+) -> list[Amount]:
+    width = _width(part.get("bytes", "parameter"), current, state_bytes)
+    copies = part.get("copies", 0) + (part.get("cast_copies", 0) if current.dtype_bytes < width else 0)
+    found = [("temporaries of the parameter being updated", current.elements * copies, width)]
+    if previous is not None and "previous_copies" in part:
+        found.append(("update of the parameter before", previous.elements * part["previous_copies"], width))
+    if previous is not None and len(previous.shape) > 1 and "previous_longer_ranks" in part:
+        before = part["previous_longer_ranks"] * part["rank"] * max(previous.sides)
+        found.append(("the parameter before, in the projection", before, width))
+    if "constants" in part:
+        found.append(("a number for the step", part["constants"], width))
+    if len(current.shape) > 1:
+        found += [
+            (name, count(current, part) * part[key], width) for key, (name, count) in _OF_SIDES.items() if key in part
+        ]
+    return found
+
+
+_OF_SIDES: Mapping[str, tuple[str, Callable[[ParameterTensor, Mapping[str, Any]], int]]] = {
+    "row_column_copies": ("row and column factors", lambda tensor, _: tensor.rows_and_columns),
+    "row_copies": ("a number per row", lambda tensor, _: tensor.elements // tensor.sides[-1]),
+    "longer_sides": ("a number per element of the longer side", lambda tensor, _: max(tensor.sides)),
+    "shorter_sides": ("a number per element of the shorter side", lambda tensor, _: min(tensor.sides)),
+    "longer_ranks": ("in the projection", lambda tensor, part: part["rank"] * max(tensor.sides)),
+    "shorter_ranks": ("the projection", lambda tensor, part: part["rank"] * min(tensor.sides)),
+    "shorter_squares": ("matrices of the shorter side", lambda tensor, _: min(tensor.sides) ** 2),
+    "first_squares": ("matrices of the first side", lambda tensor, part: _limited(tensor.shape[0], part) ** 2),
+    "last_squares": ("matrices of the last side", lambda tensor, part: _limited(tensor.shape[-1], part) ** 2),
+    "first_sides": ("numbers per element of the first side", lambda tensor, part: _limited(tensor.shape[0], part)),
+    "last_sides": ("numbers per element of the last side", lambda tensor, part: _limited(tensor.shape[-1], part)),
+}
+"""Temporaries of a matrix that are no copies of it."""
+
+
+def _limited(side: int, part: Mapping[str, Any]) -> int:
+    """A side, or nothing where it is longer than those that an optimizer has matrices for."""
+    return side if side <= part.get("largest_side", side) else 0
 
 
 def _neighbours(tensors: Sequence[ParameterTensor]) -> list[tuple[ParameterTensor | None, ParameterTensor]]:
@@ -227,6 +282,8 @@ def _neighbours(tensors: Sequence[ParameterTensor]) -> list[tuple[ParameterTenso
 
 def _concerns(state: Mapping[str, Any], record: OptimizerRecord, tensor: ParameterTensor) -> bool:
     where: str = state["where"]
+    if state.get("parameter_bytes", tensor.dtype_bytes) != tensor.dtype_bytes:
+        return False
     if where in ("hidden matrices", "other tensors"):
         return tensor.is_hidden_matrix == (where == "hidden matrices")
     if where in ("matrices", "vectors"):
@@ -248,7 +305,9 @@ def _count(state: Mapping[str, Any], tensor: ParameterTensor) -> int:
         "row": tensor.elements // tensor.sides[-1],
         "rank x longer side": _stacked(tensor) * state.get("rank", 1) * max(tensor.sides),
         "rank x shorter side": _stacked(tensor) * state.get("rank", 1) * min(tensor.sides),
-        "squares of sides": _stacked(tensor) * _squares(tensor.sides, state),
+        "square of shorter side": _stacked(tensor) * min(tensor.sides) ** 2,
+        "squares of sides": _of_sides(tensor.shape, state, lambda side: side * side),
+        "triangles of sides": _of_sides(tensor.shape, state, lambda side: side * (side + 1) // 2),
         "tensor": 1,
         "quantized tensor": 1,
         "optimizer": 1,
@@ -261,13 +320,13 @@ def _stacked(tensor: ParameterTensor) -> int:
     return prod(tensor.shape[:-2])
 
 
-def _squares(sides: tuple[int, ...], state: Mapping[str, Any]) -> int:
-    """Elements of one square matrix per side; sides above `largest_side` have none, `block` cuts a tensor in blocks."""
+def _of_sides(shape: tuple[int, ...], state: Mapping[str, Any], elements: Callable[[int], int]) -> int:
+    """Elements of one matrix per dimension; sides above `largest_side` have none, `block` cuts a tensor in blocks."""
     largest, block = state.get("largest_side"), state.get("block")
     if block is None:
-        return sum(side * side for side in sides if largest is None or side <= largest)
-    cuts = [-(-side // block) for side in sides]
-    edges = [side // block * block**2 + (side % block) ** 2 for side in sides]
+        return sum(elements(side) for side in shape if largest is None or side <= largest)
+    cuts = [-(-side // block) for side in shape]
+    edges = [side // block * elements(block) + elements(side % block) for side in shape]
     return sum(edge * prod(cuts) // own for edge, own in zip(edges, cuts, strict=True))
 
 
@@ -278,7 +337,9 @@ _COUNTED = {
     "row": "rows",
     "rank x longer side": "projected elements",
     "rank x shorter side": "elements of the projections",
+    "square of shorter side": "elements of the projections",
     "squares of sides": "elements of the sides' matrices",
+    "triangles of sides": "elements of the sides' triangles",
     "tensor": "tensors",
     "quantized tensor": "tensors",
     "optimizer": "optimizers",

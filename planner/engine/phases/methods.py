@@ -82,8 +82,13 @@ def _update_copies(phase: TrainingStep) -> int:
 
 
 def _copies(instant: Mapping[str, Any], own: int) -> float:
-    width = instant.get("bytes", own)
-    return float(instant.get("copies", 0)) * (width if isinstance(width, int) else own) / own
+    return sum(_part_copies(part, own) for part in instant.get("parts", (instant,)))
+
+
+def _part_copies(part: Mapping[str, Any], own: int) -> float:
+    stated = part.get("bytes", own)
+    width = stated if isinstance(stated, int) else own
+    return float(part.get("copies", 0) + (part.get("cast_copies", 0) if own < width else 0)) * width / own
 
 
 def _uses_liger(phase: TrainingStep) -> bool:
