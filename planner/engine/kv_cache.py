@@ -61,6 +61,8 @@ class CachePolicy:
     packs_sparse: bool = False
     """Serving engines keep the key of a sparse indexer in 8 bits with a scale per 128, and 8-bit latents likewise."""
     source: str = "Two vectors of the KV heads' width per token and layer (Ainslie 2023, arXiv 2305.13245)"
+    value_bytes: float | None = None
+    """Width of a cached value where it is not that of a key."""
 
 
 def kv_cache_terms(
@@ -96,12 +98,13 @@ def kv_bytes_per_token(
     spec: ModelSpec,
     element_bytes: float = 2,
     *,
+    value_bytes: float | None = None,
     tensor_parallel: Number = 1,
     pipeline: Number = 1,
     packs_sparse: bool = False,
 ) -> Number:
     """Bytes of one more token of one sequence at short context, on the fullest GPU."""
-    policy = CachePolicy(element_bytes=element_bytes, window_tokens=every_token, packs_sparse=packs_sparse)
+    policy = CachePolicy(element_bytes, window_tokens=every_token, packs_sparse=packs_sparse, value_bytes=value_bytes)
     both = [
         kv_cache_terms(spec, policy, ("decode",), sequences=1, tokens=count, tensor_parallel=tensor_parallel,
                        pipeline=pipeline)
@@ -233,6 +236,11 @@ def _attention_term(
     stored = attention.kv_heads if attention.cache_heads is None else attention.cache_heads
     heads = _share("kv heads", stored, tensor_parallel, "ranks")
     width: tuple[Factor, ...]
+    if policy.value_bytes not in (None, policy.element_bytes):
+        key, value = attention.head_dim * policy.element_bytes, attention.value_dim * (policy.value_bytes or 0)
+        pair = Factor("bytes of a key and a value", key + value, f"{key:g} + {value:g}")
+        return Term("kv_cache", name, (Factor("sequences", sequences), layers, heads, tokens, pair), alive,
+                    policy.source)  # fmt: skip
     if attention.value_dim == attention.head_dim:
         width = (Factor("K and V", 2), heads, Factor("head dim", attention.head_dim))
     else:

@@ -9,6 +9,7 @@ from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
 from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
+from planner.engine.servers.drafts import OWN_LAYER
 from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
 from planner.hardware import ChosenGpu, HardwareCatalog, Overheads
@@ -85,7 +86,8 @@ def plan_serving(
         }
 
     ledger = Ledger(MOMENTS, judging.holdings.terms)
-    return ServingPlan(ledger, needs, describe, judging.host, _warnings(phase, judging))
+    warnings = (*_warnings(phase, judging), *_draft_warnings(phase, spec))
+    return ServingPlan(ledger, needs, describe, judging.host, warnings)
 
 
 def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
@@ -162,3 +164,14 @@ def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:
             f"covers versions from {oldest[0]}.{oldest[1]} on, which profile differently."
         )
     return tuple(found)
+
+
+def _draft_warnings(phase: Serving, spec: ModelSpec) -> tuple[str, ...]:
+    """Tokens that nothing guesses: the model has no draft layer, and nothing else was chosen."""
+    families = vllm_rules().draft_layer_models
+    if not phase.speculative_tokens or phase.drafter.method not in OWN_LAYER or spec.model_type in families:
+        return ()
+    return (
+        "No draft layer of this model is known, so that nothing is counted for guessing tokens ahead: choose a smaller "
+        "model or an EAGLE head.",
+    )

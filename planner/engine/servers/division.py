@@ -10,6 +10,8 @@ import numpy as np
 from planner.engine.kv_cache import kv_bytes_per_token, total_bytes
 from planner.engine.quantization import cache_element_bytes
 from planner.engine.rounding import larger, round_up
+from planner.engine.servers.drafts import drafted_caches
+from planner.engine.servers.versions import vllm_rules
 from planner.engine.servers.vllm_pages import Pages
 from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Number, Term
@@ -100,14 +102,20 @@ class ServerPlan:
 
 def rate(load: ServingWorkload) -> Any:
     """Cache bytes that one more token of one sequence takes on one GPU."""
-    width = cache_element_bytes(load.cache_type)
-    return _rate(load.cached_spec, width, load.tensor_parallel, load.pipeline, load.packs_sparse)
+    keys = cache_element_bytes(load.cache_type)
+    values = None if load.value_cache_type is None else cache_element_bytes(load.value_cache_type)
+    own = _rate(load.cached_spec, keys, values, load.tensor_parallel, load.pipeline, load.packs_sparse)
+    if not load.speculative_tokens:
+        return own
+    return own + sum(rate(other) for other in drafted_caches(load, vllm_rules().draft_layer_models))
 
 
 @lru_cache(maxsize=512)
-def _rate(spec: ModelSpec, width: float, tensor_parallel: int, pipeline: int, packs_sparse: bool) -> Number:
+def _rate(
+    spec: ModelSpec, keys: float, values: float | None, tensor_parallel: int, pipeline: int, packs_sparse: bool
+) -> Number:
     return kv_bytes_per_token(
-        spec, width, tensor_parallel=tensor_parallel, pipeline=pipeline, packs_sparse=packs_sparse
+        spec, keys, value_bytes=values, tensor_parallel=tensor_parallel, pipeline=pipeline, packs_sparse=packs_sparse
     )
 
 

@@ -4,6 +4,7 @@ Rules: src/llama-model.cpp (placement), src/llama-kv-cache.cpp, ggml/src/ggml-al
 that llama.cpp prints at start (ggml-org/llama.cpp and ikawrakow/ik_llama.cpp logs).
 """
 
+from dataclasses import replace
 from typing import Any
 
 from planner.engine.gguf import GgufMix, GgufSizes, gguf_sizes
@@ -11,7 +12,9 @@ from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
 from planner.engine.overhead import llama_cpp_overhead
 from planner.engine.quantization import cache_element_bytes, weight_format
 from planner.engine.rounding import ceil_div, round_up, smaller
+from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, single
+from planner.engine.servers.drafts import as_draft, drafted_load
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.errors import PlannerError
@@ -46,11 +49,14 @@ def plan_llama_cpp(load: ServingWorkload, chosen: ChosenGpu, overheads: Overhead
     on_gpu, has_head = min(wanted, layers), wanted > layers
     cards = load.gpus
     own_layers = ceil_div(on_gpu, cards)
-    weights = _weights(sizes, own_layers, has_head)
     micro_batch = load.micro_batch or DEFAULT_MICRO_BATCH
-    cache = _cache(load, own_layers / layers, micro_batch)
-    whole_cache = _cache(load, 1.0, micro_batch)
-    compute = _compute(load, micro_batch, has_head, 0 if has_head or not on_gpu else _head_bytes(sizes))
+    draft = _draft(load, micro_batch)
+    adapters = adapter_terms(replace(load, tensor_parallel=1, pipeline=cards))
+    weights = (*_weights(sizes, own_layers, has_head), *adapters, *draft.weights)
+    cache = (*_cache(load, own_layers / layers, micro_batch), *draft.cache)
+    whole_cache = (*_cache(load, 1.0, micro_batch), *draft.cache)
+    head_copied = 0 if has_head or not on_gpu else _head_bytes(sizes)
+    compute = (*_compute(load, micro_batch, has_head, head_copied), *draft.activation)
     overhead = llama_cpp_overhead(chosen.gpu, overheads, ("load", *RUNNING)).terms
     host = _host(load, sizes, layers - on_gpu, has_head, micro_batch)
 
@@ -114,6 +120,25 @@ def _weights(sizes: GgufSizes, layers: int, has_head: bool) -> tuple[Term, ...]:
     return tuple(terms)
 
 
+def _draft(load: ServingWorkload, micro_batch: int) -> Holdings:
+    """A draft model (`-md`): whole on the GPU, with a context as long as the model's and buffers of its own.
+
+    Its cache stays in 16 bits whatever the model's is (`-ctkd`, `-ctvd` in common/arg.cpp).
+    """
+    drafted = drafted_load(load)
+    if drafted is None:
+        return Holdings((), (), (), ())
+    drafted = replace(drafted, cache_type="fp16", value_cache_type=None)
+    sizes = _sizes(drafted)
+    has_head = drafted.spec.head is not None
+    return Holdings(
+        as_draft(_weights(sizes, len(sizes.layers), has_head)),
+        as_draft(_cache(drafted, 1.0, micro_batch)),
+        as_draft(_compute(drafted, micro_batch, has_head, 0)),
+        (),
+    )
+
+
 def _cache(load: ServingWorkload, share: float, micro_batch: int) -> tuple[Term, ...]:
     """The cache of the layers on this GPU: `share` of all of them."""
     context = round_up(load.context_tokens, PADDING)
@@ -122,8 +147,9 @@ def _cache(load: ServingWorkload, share: float, micro_batch: int) -> tuple[Term,
         cells: Number = tokens if load.full_window else smaller(round_up(window + micro_batch, PADDING), tokens)
         return cells
 
+    values = None if load.value_cache_type is None else cache_element_bytes(load.value_cache_type)
     policy = CachePolicy(
-        cache_element_bytes(load.cache_type), 1, held, state_bytes=4, conv_bytes=4,
+        cache_element_bytes(load.cache_type), 1, held, state_bytes=4, conv_bytes=4, value_bytes=values,
         source="src/llama-kv-cache.cpp: K and V of every cell; the context is padded to 256",
     )  # fmt: skip
     terms = kv_cache_terms(load.spec, policy, RUNNING, sequences=load.sequences, tokens=context)

@@ -17,9 +17,9 @@ from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate, single
 from planner.engine.servers.torch_engine import (
     engine_cache,
-    engine_weights,
     forward_term,
     logits_term,
+    served_weights,
     torch_overhead,
 )
 from planner.engine.servers.workload import ServingWorkload
@@ -37,7 +37,7 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     chunk = load.batched_tokens or settings["chunk_tokens"]
     sequences = load.batched_sequences or settings["graph_sequences_tp4" if load.tensor_parallel >= 4 else
                                                    "graph_sequences"]  # fmt: skip
-    weights = engine_weights(load)
+    weights = served_weights(load)
     cache = engine_cache(load, every_token, load.block_size or 1, SOURCE)
     activation = (forward_term(load, chunk, ("prefill",)), logits_term(load, sequences))
     held = Holdings(weights, cache, activation, torch_overhead(load, chosen, overheads, graphs=load.cuda_graphs))
@@ -99,8 +99,8 @@ def automatic_fraction(load: ServingWorkload, total: int, chunk: int, sequences:
     )
     if total > reserve["large_gpu_mib"] * MIB:
         reserve_mib = max(reserve_mib, reserve["least_large_gpu_mib"])
-    if load.speculative_tokens:
-        reserve_mib += reserve["draft_mib"]
+    if load.speculative_tokens and load.draft_method != "ngram":
+        reserve_mib += reserve["draft_model_mib" if load.draft_method == "draft-model" else "draft_mib"]
     share = rules["vision_share"] if any(stack.image for stack in load.spec.stacks[1:]) else 1.0
     fraction = round((total - reserve_mib * MIB) / total, 3) * share
     return float(max(0.1, fraction))

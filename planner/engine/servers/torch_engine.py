@@ -5,8 +5,11 @@ from dataclasses import replace
 from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms, total_bytes
 from planner.engine.quantization import cache_element_bytes, stage_weights, weight_terms
 from planner.engine.rounding import ceil_div
+from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import GRAPHS
+from planner.engine.servers.drafts import OWN_LAYER, as_draft, drafted_caches, drafted_load, head_terms
 from planner.engine.servers.rotary import rotary_terms
+from planner.engine.servers.versions import vllm_rules
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overhead, Overheads
@@ -25,6 +28,13 @@ def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
         experts_as_linear=True,
     )  # fmt: skip
     return *terms, *rotary_terms(load)
+
+
+def served_weights(load: ServingWorkload) -> tuple[Term, ...]:
+    """The weights, the places of adapters, and what drafts tokens beside the model."""
+    drafted = drafted_load(load)
+    draft = () if drafted is None else as_draft(engine_weights(drafted))
+    return (*engine_weights(load), *adapter_terms(load), *head_terms(load), *draft)
 
 
 def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
@@ -48,7 +58,7 @@ def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
 
 def draft_term(load: ServingWorkload, families: tuple[str, ...]) -> tuple[Term, ...]:
     """The layer that a model drafts its own next tokens with (MTP): its last layer again, and a projection of two."""
-    if not load.speculative_tokens or load.spec.model_type not in families:
+    if not load.speculative_tokens or load.draft_method not in OWN_LAYER or load.spec.model_type not in families:
         return ()
     stack = load.spec.stack
     last = next(i for i in reversed(range(len(stack.groups))) if not hasattr(stack.groups[i].mixer, "state_elements"))
@@ -73,11 +83,17 @@ def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int,
         packs_sparse=load.packs_sparse,
         source=source,
     )
-    return kv_cache_terms(
+    own = kv_cache_terms(
         load.cached_spec, policy, RUNNING,
         sequences=load.sequences, tokens=load.context_tokens, encoder_tokens=load.encoder_tokens,
         tensor_parallel=load.tensor_parallel, pipeline=load.pipeline,
     )  # fmt: skip
+    if not load.speculative_tokens:
+        return own
+    drafted = drafted_caches(load, vllm_rules().draft_layer_models)
+    return own + tuple(
+        term for other in drafted for term in as_draft(engine_cache(other, window_tokens, block, source))
+    )
 
 
 def forward_term(load: ServingWorkload, tokens: Number, alive: tuple[str, ...]) -> Term:

@@ -14,6 +14,7 @@ from planner.engine.kv_cache import CachePolicy, kv_cache_terms, total_bytes
 from planner.engine.overhead import process_overhead
 from planner.engine.quantization import cache_element_bytes, weight_terms
 from planner.engine.rounding import larger, smaller
+from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
@@ -41,6 +42,7 @@ def plan_transformers(
         load.spec, load.weights, load.tensor_parallel, LOADED,
         pipeline=load.pipeline, expert_parallel=load.expert_parallel, keeps_fp32=True,
     )  # fmt: skip
+    weights += adapter_terms(load) if load.spec.task != "diffusion" else ()
     prefill = _cache(load, load.prompt_tokens, ("prefill", "sampling"))
     decode = _cache(load, load.context_tokens, ("decode",))
     caches = tuple(item for item in working_set if item.component == "kv_cache")

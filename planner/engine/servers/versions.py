@@ -53,6 +53,11 @@ class VllmRules:
     mxfp4_hidden_multiple: int
     fp32_state_models: tuple[str, ...]
     draft_layer_models: tuple[str, ...]
+    lora_embedding_models: tuple[str, ...]
+    """Families whose token table and head have places for adapters."""
+    lora_extra_vocabulary: int
+    lora_vocabulary_below: Version
+    lora_experts_from: Version
     multiprocessors: Mapping[str, int]
     bands: tuple[VersionBand, ...]
 
@@ -76,6 +81,10 @@ def vllm_rules() -> VllmRules:
         mxfp4_hidden_multiple=record["mxfp4_hidden_multiple"],
         fp32_state_models=tuple(record["fp32_state_models"]),
         draft_layer_models=tuple(record["draft_layer_models"]),
+        lora_embedding_models=tuple(record["lora_embedding_models"]),
+        lora_extra_vocabulary=record["lora_extra_vocabulary"],
+        lora_vocabulary_below=tuple(record["lora_vocabulary_below"]),
+        lora_experts_from=tuple(record["lora_experts_from"]),
         multiprocessors=record["multiprocessors"],
         bands=bands,
     )

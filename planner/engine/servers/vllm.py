@@ -11,7 +11,7 @@ from typing import Any
 from planner.engine.kv_cache import every_token, is_causal, total_bytes
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
-from planner.engine.servers.torch_engine import draft_term, engine_cache, engine_weights, padding_term
+from planner.engine.servers.torch_engine import draft_term, engine_cache, padding_term, served_weights
 from planner.engine.servers.versions import VersionBand, vllm_band, vllm_rules
 from planner.engine.servers.vllm_pages import Pages, alike_pages, shared_pages
 from planner.engine.servers.vllm_profile import profile_terms, unprofiled_bytes
@@ -33,7 +33,7 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     tokens, sequences = step_limits(load, chosen, band)
     rules = vllm_rules()
     weights = (
-        *engine_weights(load),
+        *served_weights(load),
         *padding_term(load, rules.mxfp4_hidden_multiple),
         *draft_term(load, rules.draft_layer_models),
     )

@@ -7,11 +7,24 @@ from planner.engine.kv_cache import with_expanded_latents
 from planner.engine.rounding import ceil_div
 from planner.engine.servers.versions import vllm_band
 from planner.engine.term import Number
+from planner.model import resolve_model
 from planner.model.spec import DenseFeedForward, MixtureOfExperts, ModelSpec
+from planner.scenario.model_source import PresetModel
 from planner.scenario.serving import Serving
 
 SPEECH_FRAMES = 1500
 """Whisper's encoder always sees thirty seconds (modeling_whisper.py max_source_positions)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterPlaces:
+    """LoRA adapters that stand on the GPU together."""
+
+    count: int
+    rank: int
+    targets: str | tuple[str, ...] = "all-linear"
+    dtype: str | None = None
+    fully_sharded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,12 @@ class ServingWorkload:
     full_window: bool = False
     prefix_caching: bool | None = None
     speculative_tokens: int = 0
+    draft_method: str = "automatic"
+    draft_spec: ModelSpec | None = None
+    draft_vocabulary: int = 32_000
+    adapters: AdapterPlaces | None = None
+    value_cache_type: str | None = None
+    """Format of cached values where it is not that of keys."""
     state_slots: int | None = None
     image_height: int | None = None
     image_width: int | None = None
@@ -98,6 +117,11 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         full_window=phase.swa_full,
         prefix_caching=phase.prefix_caching,
         speculative_tokens=phase.speculative_tokens,
+        draft_method=phase.drafter.method,
+        draft_spec=_draft(phase),
+        draft_vocabulary=phase.drafter.vocabulary,
+        adapters=_adapters(phase),
+        value_cache_type=phase.value_cache_dtype,
         state_slots=phase.state_cache_slots,
         image_height=phase.image_height,
         image_width=phase.image_width,
@@ -105,6 +129,21 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         packs_sparse=phase.engine in ("vllm", "sglang"),
         expands_latent=phase.engine == "vllm" and not vllm_band(phase.engine_version).latent,
     )
+
+
+def _adapters(phase: Serving) -> AdapterPlaces | None:
+    served = phase.adapters
+    if not served.count:
+        return None
+    return AdapterPlaces(served.count, served.rank, served.target_modules, served.dtype, served.fully_sharded)
+
+
+def _draft(phase: Serving) -> ModelSpec | None:
+    """The structure of the draft model, where tokens are drafted by one."""
+    drafter = phase.drafter
+    if not phase.speculative_tokens or drafter.method != "draft-model" or drafter.model is None:
+        return None
+    return resolve_model(PresetModel(preset=drafter.model))
 
 
 LOADED = ("load", "encoding", "prefill", "sampling", "decode")
