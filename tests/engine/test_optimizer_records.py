@@ -125,7 +125,7 @@ def test_the_adamw_beside_muon_makes_a_list_over_its_own_tensors() -> None:
 
 def test_shampoo_keeps_triangles_and_makes_four_lists() -> None:
     # distributed_shampoo f606606 with Adam grafting and blocks of 1024: 8 640 528 bytes, of which 16 are counters. Its
-    # lists are 6 035 456 bytes; matrices of 640², made while roots are renewed, are more here, but not in a large model.
+    # lists are 6 035 456 bytes; matrices of 640², made to renew roots, are more here, but not in a large model.
     assert traced("shampoo", "*", SMALL_DECODER, 4) == (8640528 - 16, 6035456)
     assert traced("shampoo", "*", SMALL_DECODER, 2)[1] == 3017728
 
