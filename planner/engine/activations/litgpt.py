@@ -1,7 +1,7 @@
 """The layers of LitGPT: one fused projection of queries, keys and values, RMSNorm in fp32, LoRA in the weights' dtype.
 
 Source: Lightning-AI/litgpt `litgpt/model.py` and `litgpt/lora.py` (0.5); bitsandbytes 0.41 to 0.42, which it pinned
-through 2024, `autograd/_functions.py: MatMul4Bit`.
+through 2024, `autograd/_functions.py: MatMul4Bit`. What other versions do is told in `versions`.
 """
 
 from dataclasses import dataclass, replace
@@ -39,6 +39,10 @@ class LitShape:
     adapted: frozenset[str]
     """Which of `q`, `k`, `v` the fused projection's adapter concerns."""
     layer_norm: Norm
+    keeps_inputs: bool = True
+    """4-bit products hold their inputs as long as the graph lives."""
+    rounds_first: bool = False
+    """RMS norms cast to 16 bits before they multiply by their weight."""
 
 
 @dataclass(slots=True)
@@ -51,25 +55,25 @@ class LitWeights:
 
 def run_block(t: Tape, shape: LitShape, weights: LitWeights, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """`Block.forward`."""
-    normed = norm(t, weights.norms["norm_1"], x)
+    normed = norm(t, weights.norms["norm_1"], x, shape.rounds_first)
     mixed = attention(t, shape, weights, normed, cos, sin)
     if shape.sandwich:
-        mixed = norm(t, weights.norms["post_attention_norm"], mixed)
+        mixed = norm(t, weights.norms["post_attention_norm"], mixed, shape.rounds_first)
     if shape.parallel:
         if not shape.shared_norm:
-            normed = norm(t, weights.norms["norm_2"], x)
+            normed = norm(t, weights.norms["norm_2"], x, shape.rounds_first)
         x = ops.add(t, mixed, x, "residual sum")
     else:
         x = ops.add(t, mixed, x, "residual sum")
-        normed = norm(t, weights.norms["norm_2"], x)
-    forward = feed_forward(t, shape.layer, weights, normed)
+        normed = norm(t, weights.norms["norm_2"], x, shape.rounds_first)
+    forward = feed_forward(t, shape, weights, normed)
     if shape.sandwich:
-        forward = norm(t, weights.norms["post_mlp_norm"], forward)
+        forward = norm(t, weights.norms["post_mlp_norm"], forward, shape.rounds_first)
     return ops.add(t, forward, x, "residual sum")
 
 
-def norm(t: Tape, weights: NormWeights, x: Tensor) -> Tensor:
-    """`RMSNorm.forward`, which multiplies in fp32; or PyTorch's layer norm."""
+def norm(t: Tape, weights: NormWeights, x: Tensor, rounds_first: bool) -> Tensor:
+    """`RMSNorm.forward`, which multiplies in fp32 (or, earlier, after a cast); or PyTorch's layer norm."""
     if weights.norm.kind == "layernorm":
         return layer_norm(t, x, weights.weight, weights.bias)
     with t.module("norm", f"{MODEL}: RMSNorm.forward"):
@@ -78,14 +82,16 @@ def norm(t: Tape, weights: NormWeights, x: Tensor) -> Tensor:
         mean = ops.mean(t, ops.mul(t, x, x, "square"))
         normed = ops.mul(t, x, ops.rsqrt(t, ops.shift(t, mean, "plus epsilon")), "normalised")
         assert weights.weight is not None
+        if rounds_first:
+            return ops.mul(t, ops.to(t, normed, dtype, "normalised, cast back"), weights.weight, "output")
         weight = ops.to(t, weights.weight, "fp32", "weight in fp32")
         return ops.to(t, ops.mul(t, normed, weight, "weighted"), dtype, "output")
 
 
-def adapted(t: Tape, layer: Linear, x: Tensor) -> Tensor:
+def adapted(t: Tape, layer: Linear, x: Tensor, keeps_inputs: bool) -> Tensor:
     """`LoRALinear.forward`: the frozen product, and dropout, two products and the scale beside it."""
     with t.module(layer.role):
-        result = _frozen(t, layer, x)
+        result = _frozen(t, layer, x, keeps_inputs)
         if layer.adapter is None:
             return result
         a, b = layer.adapter
@@ -101,7 +107,7 @@ def adapted(t: Tape, layer: Linear, x: Tensor) -> Tensor:
 def fused_projection(t: Tape, shape: LitShape, layer: Linear, x: Tensor) -> Tensor:
     """`LoRAQKVLinear.forward`: a grouped convolution makes the adapted parts, which are copied between zeros."""
     with t.module(layer.role):
-        result = _frozen(t, layer, x)
+        result = _frozen(t, layer, x, shape.keeps_inputs)
         if layer.adapter is None:
             return result
         a, b = layer.adapter
@@ -134,7 +140,7 @@ def _between_zeros(t: Tape, source: Tensor, dims: Dims) -> Tensor:
     return out
 
 
-def _frozen(t: Tape, layer: Linear, x: Tensor) -> Tensor:
+def _frozen(t: Tape, layer: Linear, x: Tensor, keeps_inputs: bool) -> Tensor:
     if not layer.quantized:
         return linear(t, replace(layer, adapter=None), x)
     tokens = x.dims[: len(x.dims) - len(layer.inputs)]
@@ -154,7 +160,7 @@ def _frozen(t: Tape, layer: Linear, x: Tensor) -> Tensor:
             del whole
             return [found]
 
-        record(t, "4-bit product", [x], [out], backward, [x])
+        record(t, "4-bit product", [x], [out], backward, [x] if keeps_inputs else [])
         return out
 
 
@@ -170,7 +176,7 @@ def attention(t: Tape, shape: LitShape, weights: LitWeights, x: Tensor, cos: Ten
             output = _capped(t, layer, query, key, value)
         else:
             output = attend(t, replace(layer, grouped_queries=False), query, key, value, None)
-        return adapted(t, weights.linears["o_proj"], ops.view(t, output))
+        return adapted(t, weights.linears["o_proj"], ops.view(t, output), shape.keeps_inputs)
 
 
 def _heads(t: Tape, shape: LitShape, weights: LitWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -210,17 +216,20 @@ def _capped(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tenso
         t.tick("causal mask")
     scores = ops.add(t, scores, mask, "masked scores")
     weights = ops.to(t, ops.softmax(t, scores), query.dtype, "attention weights")
-    return batched(t, weights, value, query.dims, "attention output", False, True)
+    output = batched(t, weights, value, query.dims, "attention output", False, True)
+    return ops.contiguous(t, output, label="attention output, contiguous")
 
 
-def feed_forward(t: Tape, shape: LayerShape, weights: LitWeights, x: Tensor) -> Tensor:
+def feed_forward(t: Tape, shape: LitShape, weights: LitWeights, x: Tensor) -> Tensor:
     """`LLaMAMLP.forward`, `GemmaMLP.forward` or `GptNeoxMLP.forward`."""
+
+    def through(role: str, x: Tensor) -> Tensor:
+        return adapted(t, weights.linears[role], x, shape.keeps_inputs)
+
+    layer = shape.layer
     with t.module("mlp", f"{MODEL}: MLP.forward"):
-        linears = weights.linears
-        if not shape.gated:
-            inner = ops.activation(t, adapted(t, linears["up_proj"], x), shape.activation)
-            return adapted(t, linears["down_proj"], inner)
-        gate = adapted(t, linears["gate_proj"], x)
-        up = adapted(t, linears["up_proj"], x)
-        inner = ops.mul(t, ops.activation(t, gate, shape.activation), up, "gated product")
-        return adapted(t, linears["down_proj"], inner)
+        if not layer.gated:
+            return through("down_proj", ops.activation(t, through("up_proj", x), layer.activation))
+        gate = through("gate_proj", x)
+        up = through("up_proj", x)
+        return through("down_proj", ops.mul(t, ops.activation(t, gate, layer.activation), up, "gated product"))

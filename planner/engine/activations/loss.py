@@ -10,7 +10,7 @@ from planner.engine.activations.blocks import Linear, linear
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import Recipe
-from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.tape import Dim, Tape, Tensor
 
 LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
 FUSED_LINEAR = "Liger-Kernel, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
@@ -203,10 +203,10 @@ def _chunks_of_head(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -
     return [whole if needs[0] else None, own]
 
 
-def over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
+def over_chunks(t: Tape, logits: Tensor, *, upcast: bool, chunk: Dim = "loss chunk") -> Tensor:
     """Chunk after chunk of logits that are all there already."""
     dtype = "fp32" if upcast else logits.dtype
-    copy = t.new(("loss chunk", "vocabulary"), "fp32", "fp32 logits of one chunk") if upcast else None
+    copy = t.new((chunk, "vocabulary"), "fp32", "fp32 logits of one chunk") if upcast else None
     logarithms = t.new(logits.dims, dtype, "log-softmax of all chunks")
     t.tick("log-softmax of the last chunk")
     del copy
@@ -216,14 +216,14 @@ def over_chunks(t: Tape, logits: Tensor, *, upcast: bool) -> Tensor:
 
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
         dims = saved[0].dims
-        chunk = [t.new(("loss chunk", "vocabulary"), dtype, "gradient of one chunk") for _ in range(2)]
+        first = [t.new((chunk, "vocabulary"), dtype, "gradient of one chunk") for _ in range(2)]
         t.tick("loss backward, first chunk")
         # Chunk by chunk the log-softmax dies and its gradient takes the place.
         assert isinstance(saved, list)
         saved.clear()
         whole = t.new(dims, logits_dtype, "gradient of logits")
         t.tick("loss backward, last chunk")
-        del chunk
+        del first
         return [whole]
 
     record(t, "chunked loss", [logits], [loss], backward, [logarithms, logits])

@@ -25,3 +25,25 @@ def builds_mask_without_being_given_one(version: str) -> bool:
     versions.
     """
     return OLDEST_MASK_BUILDER <= framework_version(version) < NEWEST_MASK_BUILDER
+
+
+def keeps_inputs_of_4bit_products(version: str) -> bool:
+    """Whether LitGPT's bitsandbytes holds the input of a 4-bit product as long as the graph lives.
+
+    bitsandbytes before 0.43.2 does (its pull request 1270), and LitGPT asked for 0.42 until 0.5.4; 0.5.5 asks for 0.44
+    (LitGPT `pyproject.toml`, pull request 1893). Where no version of LitGPT is stated, it is taken for an older one.
+    """
+    return not _litgpt(version) >= (0, 5, 5)
+
+
+def rounds_before_the_weight(version: str) -> bool:
+    """LitGPT before 0.4.6 cast the normalised input to 16 bits before its product with the weight of an RMS norm.
+
+    Source: LitGPT `litgpt/model.py: RMSNorm.forward`, pull request 1545.
+    """
+    return () < _litgpt(version) < (0, 4, 6)
+
+
+def _litgpt(version: str) -> tuple[int, ...]:
+    """The version of LitGPT, where it is LitGPT's that is stated."""
+    return framework_version(version) if version.lower().startswith("litgpt") else ()

@@ -11,16 +11,22 @@ from planner.engine.activations.decoders import attention_shape, attention_symbo
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.kernels import kernel
 from planner.engine.activations.litgpt import LitShape, LitWeights, adapted, norm, run_block
-from planner.engine.activations.loss import cross_entropy, over_chunks
+from planner.engine.activations.loss import over_chunks
 from planner.engine.activations.norms import NormWeights, make_norm
+from planner.engine.activations.ops_shape import split
 from planner.engine.activations.recipe import Recipe
-from planner.engine.activations.setting import Found, Setting
+from planner.engine.activations.setting import Found, Loads, Setting
 from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.versions import keeps_inputs_of_4bit_products, rounds_before_the_weight
+from planner.engine.rounding import smaller
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm
 
 FABRIC = "Lightning 2, fabric/plugins/precision/half.py: convert_output casts what the model returns to fp32"
 LOOP = "litgpt 0.5, litgpt/finetune/lora.py: fit"
+LOSS = "litgpt 0.5, litgpt/utils.py: chunked_cross_entropy"
+CHUNK = 128
+"""Rows of whole logits that the loss takes at a time, unless it is told otherwise."""
 PARTS = ("q", "k", "v")
 
 
@@ -41,6 +47,10 @@ class LitBody:
     norm: Norm
     scaled_embedding: bool
     softcap: bool
+    keeps_inputs: bool
+    """4-bit products hold their inputs as long as the graph lives."""
+    rounds_first: bool
+    """RMS norms cast to 16 bits before they multiply by their weight."""
 
     def build(self, t: Tape, recipe: Recipe) -> "LitModel":
         full = recipe.lora is None
@@ -78,7 +88,7 @@ class LitModel:
     def _hold_previous(self, t: Tape) -> None:
         tokens, dtype = ("batch", "sequence"), t.autocast or self.recipe.weight_dtype
         self.previous = [t.new((*tokens, "vocabulary"), "fp32", "logits")]
-        if not self.recipe.quantized_base:
+        if not (self.recipe.quantized_base and self.body.keeps_inputs):
             return
         for layer in self.layers:
             shape = layer.shape
@@ -91,13 +101,14 @@ class LitModel:
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         hidden_states = self._hidden_states(t, inputs["ids"])
         logits = self._logits(t, hidden_states)
+        whole = self.recipe.loss == "full_logits"
         with t.module("fabric", FABRIC):
-            logits = ops.to(t, logits, "fp32", "logits in fp32")
+            logits = ops.to(t, logits, "fp32", "logits in fp32") if whole else _list_in_fp32(t, logits)
         del self.previous[:1]
-        if self.recipe.loss == "full_logits":
-            loss = cross_entropy(t, ops.view(t, logits), inputs["labels"])
-        else:
-            loss = over_chunks(t, logits, upcast=False)
+        with t.module("loss", LOSS):
+            pieces = split(t, logits, logits.dims)[0] if whole else logits
+            loss = over_chunks(t, pieces, upcast=False, chunk=CHUNK if whole else "head chunk")
+            del pieces
         self.previous.clear()
         return loss, logits
 
@@ -125,7 +136,7 @@ class LitModel:
         for layer in self.layers:
             with t.layer(layer.slot), t.module("block"):
                 x = self._run(t, layer, x, cos, sin)
-        return norm(t, self.norm, x)
+        return norm(t, self.norm, x, self.body.rounds_first)
 
     def _run(self, t: Tape, layer: LitLayer, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         def forward(x: Tensor) -> Tensor:
@@ -134,7 +145,7 @@ class LitModel:
         return checkpointed(t, self.recipe.checkpointing, forward, x)
 
     def _logits(self, t: Tape, hidden_states: Tensor) -> Tensor:
-        logits = adapted(t, self.head, hidden_states)
+        logits = adapted(t, self.head, hidden_states, self.body.keeps_inputs)
         if self.body.softcap:
             logits = saves_output(t, ops.elementwise(t, logits, "logits over the cap"), "tanh")
             logits = ops.elementwise(t, logits, "capped logits")
@@ -152,6 +163,25 @@ class LitModel:
             out = logits.handle(view=True)
             record(t, "further chunks of the head", [logits], [out], _pass_on, [copies])
             return out
+
+
+def _list_in_fp32(t: Tape, logits: Tensor) -> Tensor:
+    """Fabric casts a list piece by piece; in backward each piece's fp32 gradient dies as soon as it is cast."""
+    out = t.new(logits.dims, "fp32", "logits in fp32")
+    t.tick("logits in fp32")
+    dims, dtype = logits.dims, logits.dtype
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        piece = t.new(("head chunk", "vocabulary"), dtype, "gradient of one chunk, cast")
+        t.tick("gradient of the first chunk, cast")
+        gradients.clear()
+        whole = t.new(dims, dtype, "gradient of logits, cast")
+        t.tick("gradient of the last chunk, cast")
+        del piece
+        return [whole]
+
+    record(t, "to", [logits], [out], backward)
+    return out
 
 
 def _pass_on(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
@@ -202,8 +232,17 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     embedding, head = spec.stack.embedding, spec.head
     assert embedding is not None
     assert head is not None
-    body = LitBody(shapes, groups[-1].norm, embedding.scaled, head.softcap)
-    return Found(body, tuple(symbols), {str(index): group.count for index, group in enumerate(groups)})
+    body = LitBody(
+        shapes, groups[-1].norm, embedding.scaled, head.softcap, shapes[0].keeps_inputs, shapes[0].rounds_first
+    )
+    counts = {str(index): group.count for index, group in enumerate(groups)}
+    return Found(body, tuple(symbols), counts, _head_chunk)
+
+
+def _head_chunk(loads: Loads) -> tuple[Factor, ...]:
+    """The head takes so many positions at a time of every sequence of the batch."""
+    rows = smaller(loads.batch * loads.loss_chunk, loads.batch * loads.sequence)
+    return (Factor("head chunk", rows, "positions of a chunk in every sequence"),)
 
 
 def _is_told(group: LayerGroup) -> bool:
@@ -224,11 +263,20 @@ def _shape(index: int, group: LayerGroup, setting: Setting) -> LitShape:
         head_dim=mixer.head_dim,
     )
     return LitShape(
-        replace(layer, kernel=whole, masked=False, rotates_all=mixer.rotary_share == 1.0),
+        replace(
+            layer,
+            kernel=whole,
+            masked=False,
+            rotates_all=mixer.rotary_share == 1.0,
+            # `torch.cat` joins the rotated part and the rest head by head, and the kernel's output takes their order.
+            heads_first=True,
+        ),
         parallel=group.arrangement == "parallel",
         shared_norm=group.arrangement == "parallel" and group.norms == 1,
         sandwich=group.arrangement == "sandwich",
         softcap=mixer.softcap,
         adapted=frozenset(part for part in PARTS if f"{part}_proj" in setting.adapted),
         layer_norm=group.norm,
+        keeps_inputs=keeps_inputs_of_4bit_products(setting.version),
+        rounds_first=rounds_before_the_weight(setting.version),
     )
