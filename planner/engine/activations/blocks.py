@@ -76,7 +76,7 @@ def make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerWeights:
     plan = _mlp_linears(shape, hidden, ffn)
     if shape.latent is None:
         plan += [
-            ("q_proj", hidden, query, shape.qkv_bias),
+            ("q_proj", hidden, (2, *query) if shape.gated_queries else query, shape.qkv_bias),
             ("k_proj", hidden, key, shape.qkv_bias),
             ("v_proj", hidden, key, shape.qkv_bias),
             ("o_proj", query, hidden, shape.output_bias),

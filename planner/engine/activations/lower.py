@@ -46,7 +46,8 @@ ATTENTION_ROLES = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP_ROLES = ("gate_proj", "up_proj", "down_proj")
 LATENT_ROLES = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
 STATE_SPACE_ROLES = ("in_proj", "x_proj", "dt_proj", "out_proj")
-MIXER_ROLES = (*ATTENTION_ROLES, *LATENT_ROLES, *STATE_SPACE_ROLES)
+DELTA_ROLES = ("in_proj_qkvz", "in_proj_ba", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
+MIXER_ROLES = (*ATTENTION_ROLES, *LATENT_ROLES, *STATE_SPACE_ROLES, *DELTA_ROLES)
 FEED_FORWARD_ROLES = (*MLP_ROLES, "shared_expert_gate")
 STANDING_ROLES = ("pooler", "reduction", "visual_projection", "text_projection")
 """Linear layers between and after the repeated ones."""
@@ -234,6 +235,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("batch", loads.batch),
         Factor("sequence", loads.sequence),
         Factor("sequence rounded up to 32", (loads.sequence + 31) // 32 * 32, "rows of the kernel's logarithms"),
+        Factor("predicted positions", loads.sequence - 1 + (loads.sequence == 1), "sequence, less its last one"),
         Factor("context", loads.context),
         Factor("context ranks", loads.context_parallel),
         Factor("context and new token", loads.context + 1),

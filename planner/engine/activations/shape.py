@@ -54,6 +54,8 @@ class LayerShape:
     mlp_bias: bool
     experts: ExpertShape | None = None
     latent: LatentShape | None = None
+    gated_queries: bool = False
+    """The query projection is twice as wide; its second half gates the output (Qwen3-Next)."""
     whole_qk_norm: bool = False
     """Queries and keys are normalised over all heads at once, not head by head (OLMoE)."""
     single_kv_head: bool = False

@@ -66,6 +66,8 @@ class Traits:
     rotary_upcast: Literal["none", "tables", "products", "all"] = "none"
     rotary_share: float = 1.0
     """The part of a head that is turned where the file does not say it."""
+    rotary_size: str | None = None
+    """Key of how many elements of a head are turned, which some files state in place of a share."""
     scores_in_fp32: bool = False
     dropout: str = "attention_dropout"
     hidden_dropout: str | None = None
@@ -106,7 +108,7 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         dropout=config.number(traits.dropout, 0.0, maximum=1.0),
         qk_norm_scope=traits.qk_norm_scope,
         fused=traits.fused_qkv,
-        rotary_share=rotary_share(config, traits.rotary_share) if traits.rotary else 0.0,
+        rotary_share=rotary_share(config, _usual_share(config, traits)) if traits.rotary else 0.0,
         rotary_pairs=traits.rotary_pairs,
         rotary_upcast=traits.rotary_upcast,
         scores_in_fp32=traits.scores_in_fp32,
@@ -121,6 +123,11 @@ def is_capped(config: Config, traits: Traits, key: str) -> bool:
     if traits.softcap is None:
         return False
     return config.stated[key] is not None if key in config.stated else traits.softcap
+
+
+def _usual_share(config: Config, traits: Traits) -> float:
+    turned = None if traits.rotary_size is None else config.optional_size(traits.rotary_size)
+    return traits.rotary_share if turned is None else min(1.0, turned / head_dim(config, traits.head_dim))
 
 
 def rotary_share(config: Config, usual: float = 1.0) -> float:

@@ -5,7 +5,15 @@ from dataclasses import replace
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward
 from planner.model.readers.layers import every, layer_count, merged, windows
-from planner.model.readers.moe import Sparsity, first_dense, mixture, shared_experts, sparse_layers
+from planner.model.readers.moe import (
+    GROUPED_SIGMOID,
+    IN_MODEL_DTYPE,
+    Sparsity,
+    first_dense,
+    mixture,
+    shared_experts,
+    sparse_layers,
+)
 from planner.model.spec import Attention, LayerGroup, ModelSpec, Tensor
 
 MODEL_TYPES = ("exaone_moe", "solar_open", "flex_olmo", "afmoe", "mimo_v2_flash")
@@ -20,13 +28,24 @@ def _patterned(config: Config, layers: int) -> list[int | None]:
 _BIASED = Traits(qkv_bias="attention_bias", output_bias="attention_bias")
 SPARSE = {
     "exaone_moe": Sparsity(
-        Traits(qk_norm=True, windows=_patterned), sparse=first_dense, shared=shared_experts("num_shared_experts")
+        Traits(qk_norm=True, windows=_patterned),
+        sparse=first_dense,
+        shared=shared_experts("num_shared_experts"),
+        routing=GROUPED_SIGMOID,
+        normalised=True,
     ),
     "solar_open": Sparsity(
-        Traits(qkv_bias="attention_bias"), experts="n_routed_experts", shared=shared_experts("n_shared_experts")
+        Traits(qkv_bias="attention_bias"),
+        experts="n_routed_experts",
+        shared=shared_experts("n_shared_experts"),
+        routing=GROUPED_SIGMOID,
+        normalised=True,
     ),
     "flex_olmo": Sparsity(
-        replace(_BIASED, qk_norm=True, qk_norm_scope="all", arrangement="post"), size="intermediate_size"
+        replace(_BIASED, qk_norm=True, qk_norm_scope="all", arrangement="post"),
+        size="intermediate_size",
+        routing=IN_MODEL_DTYPE,
+        normalised=False,
     ),
     "afmoe": Sparsity(
         replace(_BIASED, qk_norm=True, norms=4, arrangement="sandwich"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward
 from planner.model.readers.layers import layer_count, merged
-from planner.model.readers.moe import Sparsity, mixture
+from planner.model.readers.moe import OF_CHOSEN, Sparsity, mixture
 from planner.model.readers.state_space import dt_rank, inner_size
 from planner.model.spec import (
     DenseFeedForward,
@@ -77,7 +77,8 @@ def _jamba(config: Config, task: str | None) -> ModelSpec:
 
 
 def _bamba(config: Config, task: str | None) -> ModelSpec:
-    looks, state, dense = attention(config, _BIASED), _mamba2(config), feed_forward(config, _BIASED)
+    looks = attention(config, replace(_BIASED, rotary_share=0.5))
+    state, dense = _mamba2(config), feed_forward(config, _BIASED)
     at = set(config.sizes("attn_layer_indices")) if config.raw("attn_layer_indices") else set()
     layers = [LayerGroup(1, looks if index in at else state, dense) for index in range(layer_count(config))]
     return _spread(config, task, _BIASED, layers)
@@ -101,7 +102,13 @@ def _granite_hybrid(config: Config, task: str | None) -> ModelSpec:
     shared = DenseFeedForward(config.size("shared_intermediate_size"), fused=True, names=names)
     network: DenseFeedForward | MixtureOfExperts = shared
     if config.count("num_local_experts"):
-        sparsity = Sparsity(traits, experts="num_local_experts", size="intermediate_size", shared=lambda _: shared)
+        sparsity = Sparsity(
+            traits,
+            experts="num_local_experts",
+            size="intermediate_size",
+            shared=lambda _: shared,
+            routing=OF_CHOSEN,
+        )
         network = mixture(config, sparsity)
     looks, state, count = attention(config, traits), _mamba2(config), layer_count(config)
     kinds = config.texts("layer_types", count) or ("mamba",) * count

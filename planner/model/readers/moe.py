@@ -20,8 +20,8 @@ from planner.model.spec import (
 )
 
 _NORMALISED = Routing()
-_IN_MODEL_DTYPE = Routing(fp32_weights=False)
-_OF_CHOSEN = Routing("softmax-of-chosen", normalised=False, fp32_weights=False)
+IN_MODEL_DTYPE = Routing(fp32_weights=False)
+OF_CHOSEN = Routing("softmax-of-chosen", normalised=False, fp32_weights=False)
 GROUPED_SIGMOID = Routing("grouped-sigmoid", fp32=True, scaled=True)
 
 Sparse = Callable[[Config, int], list[bool]]
@@ -116,7 +116,7 @@ def _alternating(config: Config, layers: int) -> list[int | None]:
 
 
 _ATTENTION_BIAS = Traits(qkv_bias="attention_bias", output_bias="attention_bias")
-_GRANITE = Sparsity(_ATTENTION_BIAS, experts="num_local_experts", size="intermediate_size", routing=_OF_CHOSEN)
+_GRANITE = Sparsity(_ATTENTION_BIAS, experts="num_local_experts", size="intermediate_size", routing=OF_CHOSEN)
 
 SPARSE: dict[str, Sparsity] = {
     "mixtral": Sparsity(DENSE["mistral"], experts="num_local_experts", size="intermediate_size"),
@@ -125,19 +125,19 @@ SPARSE: dict[str, Sparsity] = {
         sparse=sparse_steps,
         shared=_qwen_shared,
         shared_gate=True,
-        routing=_IN_MODEL_DTYPE,
+        routing=IN_MODEL_DTYPE,
         normalised=False,
     ),
     "qwen3_moe": Sparsity(
         replace(DENSE["qwen3"], windows=DENSE["llama"].windows),
         sparse=sparse_steps,
-        routing=_IN_MODEL_DTYPE,
+        routing=IN_MODEL_DTYPE,
         normalised=False,
     ),
     "olmoe": Sparsity(
         replace(_ATTENTION_BIAS, qk_norm=True, qk_norm_scope="all"),
         size="intermediate_size",
-        routing=_IN_MODEL_DTYPE,
+        routing=IN_MODEL_DTYPE,
         normalised=False,
     ),
     "phimoe": Sparsity(
@@ -148,7 +148,7 @@ SPARSE: dict[str, Sparsity] = {
     "granitemoe": _GRANITE,
     "granitemoeshared": replace(_GRANITE, shared=_granite_shared),
     "glm4_moe": Sparsity(
-        Traits(qkv_bias="attention_bias", qk_norm="use_qk_norm"),
+        Traits(qkv_bias="attention_bias", qk_norm="use_qk_norm", rotary_share=0.5),
         experts="n_routed_experts",
         sparse=first_dense,
         shared=shared_experts("n_shared_experts"),
@@ -172,10 +172,10 @@ SPARSE: dict[str, Sparsity] = {
         sinks=True,
         transposed=True,
         clamped=True,
-        routing=replace(_OF_CHOSEN, fp32_scores=False),
+        routing=replace(OF_CHOSEN, fp32_scores=False),
     ),
     "minimax_m2": Sparsity(
-        Traits(qk_norm=True, qk_norm_scope="all"),
+        Traits(qk_norm=True, qk_norm_scope="all", rotary_size="rotary_dim"),
         experts="num_local_experts",
         size="intermediate_size",
         routing=Routing("sigmoid"),
@@ -197,7 +197,7 @@ SPARSE: dict[str, Sparsity] = {
 }
 
 SPARSE["qwen3_vl_moe_text"] = SPARSE["qwen3_moe"]
-SPARSE["glm4v_moe_text"] = replace(SPARSE["glm4_moe"], traits=Traits(qkv_bias="attention_bias"))
+SPARSE["glm4v_moe_text"] = replace(SPARSE["glm4_moe"], traits=Traits(qkv_bias="attention_bias", rotary_share=0.5))
 MODEL_TYPES = tuple(SPARSE)
 
 

@@ -6,11 +6,12 @@ from planner.model.readers.config import Config
 from planner.model.readers.decoder import Traits, attention, decoder_model, feed_forward
 from planner.model.readers.layers import every, layer_count, merged
 from planner.model.readers.moe import SPARSE, all_sparse, mixture, sparse_steps
-from planner.model.spec import FeedForward, GatedDeltaNet, LayerGroup, ModelSpec
+from planner.model.spec import RMS_NORM, FeedForward, GatedDeltaNet, LayerGroup, ModelSpec
 
 MODEL_TYPES = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 
-_TRAITS = Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True)
+_NORM = replace(RMS_NORM, code="one-plus-weight")
+_TRAITS = Traits(norm=_NORM, qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, qk_norm_kind=_NORM)
 _ROTARY_SHARE = 0.25
 
 
@@ -34,14 +35,14 @@ def gated_layers(config: Config) -> tuple[LayerGroup, ...]:
         looks = replace(looks, rotary_share=_ROTARY_SHARE)
     networks = _networks(config, count)
     layers = zip(linear, networks, strict=True)
-    return merged(LayerGroup(1, delta if is_linear else looks, network) for is_linear, network in layers)
+    return merged(LayerGroup(1, delta if is_linear else looks, network, _NORM) for is_linear, network in layers)
 
 
 def _networks(config: Config, count: int) -> list[FeedForward]:
     if config.model_type == "qwen3_5_text":
         return [feed_forward(config, _TRAITS)] * count
     sparse = sparse_steps(config, count) if config.model_type == "qwen3_next" else all_sparse(config, count)
-    experts = mixture(config, SPARSE["qwen2_moe"])
+    experts = mixture(config, replace(SPARSE["qwen2_moe"], normalised=True))
     dense = None if all(sparse) else feed_forward(config, _TRAITS)
     return [experts if is_sparse or dense is None else dense for is_sparse in sparse]
 

@@ -27,27 +27,30 @@ from planner.engine.activations.blocks import (
 from planner.engine.activations.causal import causal_mask, make_cache, position_ids
 from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.experts import make_experts, mixture
+from planner.engine.activations.functions import saves_output
 from planner.engine.activations.loss import causal_loss, head_logits, loss_forward
-from planner.engine.activations.models import llama, moe
-from planner.engine.activations.models.mamba import (
-    fp32_loss,
-    mamba_shape,
-    mamba_symbols,
-    scan_dims,
-    state_cache,
-    state_shape,
-    state_symbols,
+from planner.engine.activations.mixers import (
+    StateMixer,
+    StateShape,
+    lengths_of,
+    make_past,
+    make_state,
+    run_state,
+    shape_of,
+    symbols_of,
 )
+from planner.engine.activations.models import llama, moe
+from planner.engine.activations.models.mamba import fp32_loss
 from planner.engine.activations.norms import NormWeights, normalise
+from planner.engine.activations.ops_shape import split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.rotary import rotate_part
-from planner.engine.activations.selective_scan import MambaShape, make_mamba, mamba_mixer
-from planner.engine.activations.setting import Found, Loads, Setting
+from planner.engine.activations.setting import Found, Setting
 from planner.engine.activations.shape import LayerShape
-from planner.engine.activations.state_space import Mamba2Shape, StateCache, StateWeights, make_mamba2, mamba2_mixer
+from planner.engine.activations.state_space import StateCache, StateWeights
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
-from planner.model.spec import RMS_NORM, Attention, LayerGroup, Mamba, Mamba2, ModelSpec, Norm
+from planner.model.spec import RMS_NORM, Attention, LayerGroup, ModelSpec, Norm
 
 HYBRID = "transformers 5.24, models/bamba/modeling_bamba.py: BambaDecoderLayer.forward"
 
@@ -57,9 +60,10 @@ class LayerKind:
     """One kind of layer: what mixes tokens in it, and whether a feed-forward follows or stands alone."""
 
     shape: LayerShape
-    state: Mamba2Shape | MambaShape | None
+    state: StateShape | None
     attends: bool
     feeds: bool
+    qk_norm: Norm | None = None
 
 
 @dataclass(slots=True)
@@ -115,16 +119,10 @@ def _make_layer(t: Tape, recipe: Recipe, kind: LayerKind, slot: str) -> HybridLa
         slot,
         kind,
         weights,
-        _make_state(t, recipe, kind.state),
+        make_state(t, recipe, kind.state) if kind.state is not None else None,
         make_cache(t, recipe, shape, slot) if kind.attends else None,
-        state_cache(t, recipe, kind.state, slot) if isinstance(kind.state, Mamba2Shape) else None,
+        make_past(t, recipe, kind.state, slot),
     )
-
-
-def _make_state(t: Tape, recipe: Recipe, state: Mamba2Shape | MambaShape | None) -> StateWeights | None:
-    if state is None:
-        return None
-    return make_mamba(t, recipe, state) if isinstance(state, MambaShape) else make_mamba2(t, recipe, state)
 
 
 @dataclass(slots=True)
@@ -229,10 +227,7 @@ def _run_layer(
         hidden_states = _norm(t, body, norms["input"], hidden_states, "input_layernorm")
         if kind.state is not None:
             assert layer.state is not None
-            if isinstance(kind.state, MambaShape):
-                hidden_states = mamba_mixer(t, kind.state, layer.state, hidden_states)
-            else:
-                hidden_states = mamba2_mixer(t, kind.state, layer.state, hidden_states, layer.past)
+            hidden_states = run_state(t, kind.state, layer.state, hidden_states, layer.past)
         else:
             hidden_states = _attention(t, layer, hidden_states, tables, mask)
         hidden_states = ops.add(t, residual, hidden_states, "residual sum")
@@ -252,7 +247,14 @@ def _attention(
 ) -> Tensor:
     linears, shape = layer.weights.linears, layer.kind.shape
     with t.module("self_attn", HYBRID):
-        query, key, value = (ops.view(t, linear(t, linears[f"{name}_proj"], hidden_states)) for name in "qkv")
+        gate: Tensor | None = None
+        if shape.gated_queries:
+            query, gate = _gated_query(t, shape, linears["q_proj"], hidden_states)
+            query = _head_norm(t, layer, "q", query)
+            key = _head_norm(t, layer, "k", ops.view(t, linear(t, linears["k_proj"], hidden_states)))
+            value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
+        else:
+            query, key, value = (ops.view(t, linear(t, linears[f"{name}_proj"], hidden_states)) for name in "qkv")
         if tables is not None:
             if shape.rotates_all:
                 query, key = rotate(t, query, key, *tables, layer_dims(shape, "half head dim"))
@@ -260,13 +262,29 @@ def _attention(
                 query, key = rotate_part(t, shape, query, key, *tables)
         if layer.cache is not None:
             key, value = layer.cache.update(t, key, value)
-        return linear(t, linears["o_proj"], ops.view(t, attend(t, shape, query, key, value, mask)))
+        output = ops.view(t, attend(t, shape, query, key, value, mask))
+        if gate is not None:
+            output = ops.mul(t, output, saves_output(t, gate, "sigmoid"), "gated output")
+        return linear(t, linears["o_proj"], output)
+
+
+def _gated_query(t: Tape, shape: LayerShape, layer: Linear, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and what gates the output of each head: halves of one projection (`Qwen3NextAttention.forward`)."""
+    both = linear(t, layer, hidden_states)
+    half = (*hidden_states.dims[:2], layer_dims(shape, "heads"), layer_dims(shape, "head dim"))
+    query, gate = split(t, both, half, half)
+    return query, ops.contiguous(t, gate, label="gate, contiguous")
+
+
+def _head_norm(t: Tape, layer: HybridLayer, name: str, x: Tensor) -> Tensor:
+    norm = layer.kind.qk_norm
+    return x if norm is None else normalise(t, NormWeights(norm, layer.weights.norms[name], None), x, f"{name}_norm")
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Layers of Mamba 2, plain attention, feed-forwards and experts, each behind an RMS norm."""
     groups = spec.stack.groups
-    mixed = any(isinstance(group.mixer, Mamba | Mamba2) for group in groups)
+    mixed = any(isinstance(group.mixer, StateMixer) for group in groups)
     if len(spec.stacks) > 1 or not mixed or not all(_is_told(group) for group in groups):
         return None
     likened = moe.with_experts(moe.with_attention(llama.approximate(spec, setting), spec), spec, setting)
@@ -275,21 +293,21 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     symbols: list[Factor] = list(likened.symbols)
     for shape, group in zip(likened.body.layers, groups, strict=True):
         mixer = group.mixer
-        state: Mamba2Shape | MambaShape | None = None
-        if isinstance(mixer, Mamba2):
-            state = state_shape(shape.name, mixer, setting)
-            symbols += state_symbols(shape.name, mixer, setting)
-        elif isinstance(mixer, Mamba):
-            state = mamba_shape(shape.name, mixer)
-            symbols += mamba_symbols(shape.name, mixer, setting)
+        state: StateShape | None = None
+        if isinstance(mixer, StateMixer):
+            state = shape_of(shape.name, mixer, setting)
+            symbols += symbols_of(shape.name, mixer, setting)
         feed_forward = llama.feed_forward_of(group)
         if not isinstance(mixer, Attention):
             shape = replace(shape, qk_norm=False)
+        elif mixer.gated:
+            shape = replace(shape, gated_queries=True)
         if shape.experts is None:
             shape = replace(shape, activation=feed_forward.activation)
-        kinds.append(LayerKind(shape, state, isinstance(mixer, Attention), group.feed_forward is not None))
+        attends = isinstance(mixer, Attention)
+        qk_norm = mixer.qk_norm if isinstance(mixer, Attention) else None
+        kinds.append(LayerKind(shape, state, attends, group.feed_forward is not None, qk_norm))
     mixers = [group.mixer for group in groups]
-    state_mixer = next(mixer for mixer in mixers if isinstance(mixer, Mamba | Mamba2))
     body = HybridBody(
         tuple(kinds),
         rotates=any(isinstance(mixer, Attention) and mixer.rotary_share > 0 for mixer in mixers),
@@ -297,23 +315,20 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         fp32_logits=any(group.norms == 1 for group in groups),
         tied_embeddings=spec.head is not None and spec.head.tied,
     )
-
-    def derived(loads: Loads) -> tuple[Factor, ...]:
-        return scan_dims(state_mixer, loads)
-
+    derived = lengths_of([mixer for mixer in mixers if isinstance(mixer, StateMixer)])
     return replace(likened, body=body, symbols=tuple(symbols), derived=derived)
 
 
 def _is_told(group: LayerGroup) -> bool:
     mixer = group.mixer
-    plain_attention = isinstance(mixer, Attention) and not (
-        mixer.fused or mixer.gated or mixer.sinks or mixer.softcap or mixer.qk_norm
-    )
+    plain_attention = isinstance(mixer, Attention) and not (mixer.fused or mixer.sinks or mixer.softcap)
+    if isinstance(mixer, Attention) and mixer.qk_norm is not None:
+        plain_attention = plain_attention and mixer.gated and mixer.qk_norm_scope == "head"
     return (
-        (mixer is None or isinstance(mixer, Mamba | Mamba2) or plain_attention)
+        (mixer is None or isinstance(mixer, StateMixer) or plain_attention)
         and (group.feed_forward is None or moe.is_told(group))
         and llama.is_llama_shaped(replace(group, norm=RMS_NORM))
-        and group.norm.computed in ("weight-after-cast", "weight-in-fp32")
+        and group.norm.computed in ("weight-after-cast", "weight-in-fp32", "one-plus-weight")
         and group.norms == (mixer is not None) + (group.feed_forward is not None)
         and not group.extra
     )

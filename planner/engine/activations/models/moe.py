@@ -39,7 +39,8 @@ def with_attention(found: Found, spec: ModelSpec) -> Found:
         mixer = llama.attention_of(group)
         rotated = int(mixer.head_dim * mixer.rotary_share)
         whole = mixer.qk_norm_scope == "all"
-        shapes.append(replace(shape, whole_qk_norm=whole, rotates_all=mixer.rotary_share == 1.0))
+        turns_part = 0 < mixer.rotary_share < 1
+        shapes.append(replace(shape, whole_qk_norm=whole, rotates_all=not turns_part, heads_first=turns_part))
         symbols += [
             Factor(f"{shape.name}rotated", rotated),
             Factor(f"{shape.name}half rotated", rotated // 2),
