@@ -197,6 +197,9 @@ DRAFT_METHODS = Choices(
         "ngram": "N-grams of the prompt",
     }
 )
+PIPELINE_OFFLOADS = Choices(
+    {"none": "On the GPU", "model": "On the host, one at a time", "sequential": "On the host, layer by layer"}
+)
 GGUF_KV_DTYPES = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
 FAMILIES = Choices({CUSTOM: "Any transformer", **{name: found.label for name, found in families().items()}})
@@ -254,6 +257,7 @@ ServingEngine = Annotated[str, ENGINES]
 WeightFormat = Annotated[str, WEIGHTS]
 KvDtype = Annotated[str, KV_DTYPES]
 DraftMethod = Annotated[str, DRAFT_METHODS]
+PipelineOffload = Annotated[str, PIPELINE_OFFLOADS]
 FamilyChoice = Annotated[str, FAMILIES]
 NormChoice = Annotated[str, NORMS]
 Activation = Annotated[str, ACTIVATIONS]

@@ -12,7 +12,7 @@ from planner.scenario.choices import (
 from planner.scenario.declaration import Declared, declare, declare_part
 from planner.scenario.host_work import Loading
 from planner.scenario.parallelism import ServingParallelism
-from planner.scenario.serving_parts import Drafter, ServedAdapters
+from planner.scenario.serving_parts import Drafter, ImagePipeline, ServedAdapters
 
 MAX_BYTES = 10**15
 MAX_TOKENS = 10**9
@@ -204,6 +204,7 @@ class Serving(Declared):
         None, "Image width", "Width of the images to make.", unit="pixels", ge=1, le=100_000, advanced=True
     )
     adapters: ServedAdapters = declare_part(ServedAdapters, "Adapters", "LoRA adapters that are served together.")
+    images: ImagePipeline = declare_part(ImagePipeline, "Image pipeline", "How images are made and decoded.")
     drafter: Drafter = declare_part(Drafter, "Speculative decoding", "What guesses tokens ahead.")
     swap_space_bytes: int | None = declare(
         None,

@@ -1,6 +1,6 @@
-"""What is served beside the model itself: adapters, and what drafts tokens ahead of it."""
+"""What is served beside the model itself: adapters, what drafts tokens ahead of it, and the parts of a pipeline."""
 
-from planner.scenario.choices import DraftMethod, HalfDtype
+from planner.scenario.choices import DraftMethod, HalfDtype, PipelineOffload
 from planner.scenario.declaration import Declared, declare
 from planner.scenario.targets import LoraTargetModules
 
@@ -56,4 +56,26 @@ class Drafter(Declared):
         ge=1,
         le=10**9,
         advanced=True,
+    )
+
+
+class ImagePipeline(Declared):
+    """How a diffusion pipeline makes its images."""
+
+    guidance: bool | None = declare(
+        None,
+        "Guidance",
+        "Classifier-free guidance: each step runs with the prompt and without it, in one batch. Automatic: as the "
+        "pipeline does.",
+    )
+    vae_slicing: bool = declare(
+        False, "One by one", "The autoencoder decodes one image after the other (enable_vae_slicing)."
+    )
+    vae_tiling: bool = declare(
+        False, "In tiles", "The autoencoder decodes large images tile by tile (enable_vae_tiling)."
+    )
+    offload: PipelineOffload = declare(
+        "none",
+        "Components",
+        "Where text encoders, denoiser and autoencoder wait: on the GPU, or on the host until they run.",
     )

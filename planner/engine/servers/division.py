@@ -64,10 +64,15 @@ class Holdings:
         return total_bytes(item for item in self.overhead if item.name not in (GRAPHS, UNCOUNTED))
 
     def budget(self, gpu_bytes: int | None, budget_bytes: Any, pool_bytes: Any) -> dict[str, Any]:
-        """The engine's own division of the GPU, as a plan tells it."""
+        """The engine's own division of the GPU, as a plan tells it; `pool_bytes` holds the recurrent states, too.
+
+        `reserved_bytes` is what the process holds once it has started, whatever the load needs of it.
+        """
+        held = self.weights_bytes + self.activation_bytes + total_bytes(self.overhead)
         return {
             "total_bytes": gpu_bytes,
             "budget_bytes": budget_bytes,
+            "reserved_bytes": None if pool_bytes is None else held + larger(pool_bytes, 0),
             "weights_bytes": self.weights_bytes,
             "activation_bytes": self.activation_bytes,
             "non_torch_bytes": self.non_torch_bytes,

@@ -58,11 +58,16 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
         held,
         need_bytes=held.weights_bytes + held.cache_bytes,
         capacity_bytes=budget_bytes,
-        budget={**budget, "state_bytes": state_bytes},
+        budget={**budget, "state_bytes": state_bytes, "reserved_bytes": _with(budget["reserved_bytes"], state_bytes)},
         tokens_available=available,
         refused=refused,
         refusal=_refusal(load, refused, available) if single(available) and single(load.context_tokens) else None,
     )
+
+
+def _with(reserved_bytes: Any, state_bytes: Any) -> Any:
+    """What the process holds, with the states, which have a pool of their own."""
+    return None if reserved_bytes is None else reserved_bytes + state_bytes
 
 
 def _tokens(load: ServingWorkload, held: Holdings, room: Any, pool_bytes: Any) -> Any:

@@ -15,6 +15,7 @@ from planner.engine.overhead import process_overhead
 from planner.engine.quantization import cache_element_bytes, weight_terms
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.adapters import adapter_terms
+from planner.engine.servers.diffusion import OFFLOAD_SOURCE, offloads, pipeline_weights
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
@@ -43,6 +44,8 @@ def plan_transformers(
         pipeline=load.pipeline, expert_parallel=load.expert_parallel, keeps_fp32=True,
     )  # fmt: skip
     weights += adapter_terms(load) if load.spec.task != "diffusion" else ()
+    if offloads(load):
+        return _taking_turns(load, chosen, overheads, working_set)
     prefill = _cache(load, load.prompt_tokens, ("prefill", "sampling"))
     decode = _cache(load, load.context_tokens, ("decode",))
     caches = tuple(item for item in working_set if item.component == "kv_cache")
@@ -64,10 +67,41 @@ def plan_transformers(
         Holdings(weights, (*prefill, *decode), (*activation, *loading), overhead),
         need_bytes=fixed_bytes + peak_bytes,
         capacity_bytes=total,
-        budget={**held.budget(total, total, held.cache_bytes), "activation_bytes": peak_bytes - held.cache_bytes},
+        budget={
+            **held.budget(total, total, held.cache_bytes),
+            "activation_bytes": peak_bytes - held.cache_bytes,
+            "reserved_bytes": fixed_bytes + peak_bytes,
+        },
         tokens_available=pool_tokens(room, held, load, 1),
         slack_bytes=held.cache_bytes if grows else 0,
     )
+
+
+def _taking_turns(
+    load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, working_set: Sequence[Term]
+) -> ServerPlan:
+    """A pipeline whose components wait on the host: each with what it works with, the fullest counts."""
+    weights = pipeline_weights(load)
+    standing = process_overhead(chosen.gpu, overheads, ("load", *RUNNING), gpus=1, training=False).terms
+    overhead = tuple(item for item in standing if item.name != WORKSPACE)
+    activation = (*working_set, _workspace(chosen, overheads))
+    held = Holdings(weights, (), activation, overhead)
+    fullest = {
+        instant: total_bytes(item for item in (*weights, *activation) if instant in item.alive) for instant in RUNNING
+    }
+    top = max(fullest, key=lambda instant: int(fullest[instant]))
+    own = total_bytes(item for item in weights if top in item.alive)
+    need = fullest[top] + held.non_torch_bytes
+    total = chosen.capacities.usable_bytes
+    budget = {
+        **held.budget(total, total, 0),
+        "weights_bytes": own,
+        "activation_bytes": fullest[top] - own,
+        "reserved_bytes": need,
+    }
+    size = total_bytes(weight_terms(load.spec, load.weights, 1, ("host_ram",)))
+    host = (Term("overhead", "components that wait", (Factor("bytes", size),), ("host_ram",), OFFLOAD_SOURCE),)
+    return ServerPlan(held, need_bytes=need, capacity_bytes=total, budget=budget, host=host)
 
 
 def _conversion(load: ServingWorkload) -> tuple[Term, ...]:

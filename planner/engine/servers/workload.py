@@ -64,6 +64,10 @@ class ServingWorkload:
     state_slots: int | None = None
     image_height: int | None = None
     image_width: int | None = None
+    guidance: bool | None = None
+    decodes_singly: bool = False
+    decodes_tiles: bool = False
+    pipeline_offload: str = "none"
     packs_sparse: bool = False
     """The engine keeps the keys of a sparse indexer in 8 bits."""
     engine: str = "vllm"
@@ -125,6 +129,10 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         state_slots=phase.state_cache_slots,
         image_height=phase.image_height,
         image_width=phase.image_width,
+        guidance=phase.images.guidance,
+        decodes_singly=phase.images.vae_slicing,
+        decodes_tiles=phase.images.vae_tiling,
+        pipeline_offload=phase.images.offload,
         engine=phase.engine,
         packs_sparse=phase.engine in ("vllm", "sglang"),
         expands_latent=phase.engine == "vllm" and not vllm_band(phase.engine_version).latent,

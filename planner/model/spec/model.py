@@ -194,6 +194,8 @@ class Stack:
     image: ImageInput | None = None
     buffers: tuple[Buffer, ...] = ()
     """What the modules of the whole stack keep beside parameters, rotary frequencies left out."""
+    upcasts: bool = False
+    """Whether it overflows in fp16, so that pipelines run it in fp32 (`force_upcast` of an autoencoder)."""
 
     @property
     def layers(self) -> int:

@@ -157,6 +157,10 @@ SERVING_DEPENDENCES = (
     _while("drafter.method", lambda p: p.speculative_tokens > 0, "no tokens are guessed ahead"),
     _while("drafter.model", lambda p: p.drafter.method == "draft-model", "no smaller model guesses tokens"),
     _while("drafter.vocabulary", lambda p: p.drafter.method == "eagle3", "no EAGLE-3 head guesses tokens"),
+    *(
+        _for_models(field, lambda m: m.task == "diffusion", "the model makes no images", "error")
+        for field in ("images", "images.guidance", "images.vae_slicing", "images.vae_tiling", "images.offload")
+    ),
     _for_models("image_height", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
     _for_models("image_width", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
 )

@@ -1,6 +1,7 @@
 """A whole diffusers pipeline: the denoiser with its text encoders and its autoencoder."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from planner.errors import ModelError
 from planner.model.readers.config import Config
@@ -39,13 +40,4 @@ def _component(config: Config, name: str, values: object) -> ModelSpec:
 
 def _named(stack: Stack, component: str) -> Stack:
     name = component if stack.name in ("unet", "transformer") else f"{component}: {stack.name}"
-    return Stack(
-        name,
-        stack.hidden_size,
-        stack.embedding,
-        stack.groups,
-        stack.final_norm,
-        stack.before,
-        stack.after,
-        stack.image,
-    )
+    return replace(stack, name=name)

@@ -32,6 +32,7 @@ def read(config: Config, _task: str | None) -> ModelSpec:
         (*post, conv("conv_in", latent, channels[-1])),
         _ending(channels[0], config.size("out_channels", 3)),
         image,
+        upcasts=config.flag("force_upcast", True),
     )
     encoder = Stack(
         "vae-encoder",
