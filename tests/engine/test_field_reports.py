@@ -66,6 +66,17 @@ def serving(preset, gpu="h100-sxm5-80gb", **fields):
     return estimate(scenario, CATALOG).to_json()["phases"]["serving"]
 
 
+def phase(name, preset, **fields):
+    """One phase of a whole estimate, as JSON."""
+    scenario = Scenario.of(
+        {
+            "format": "vram-planner/scenario", "version": 1, "name": preset, "model": {"preset": preset},
+            "phases": {name: fields}, "hardware": {"gpus": ["h100-sxm5-80gb"]},
+        }
+    )  # fmt: skip
+    return estimate(scenario, CATALOG).to_json()["phases"][name]
+
+
 def preset(name) -> ModelSpec:
     from planner.model import resolve_model
     from planner.scenario.model_source import PresetModel
@@ -210,6 +221,42 @@ class TestWeights:
         loading = next(item for item in terms if item.alive == ("load",))
         assert loading.bytes == 5120 * 17408 * 2
 
+    def test_b14_the_bits_that_a_weight_takes_are_said(self):
+        # unslothai/unsloth#3354: "8-bit" took 6.2 GB for Llama 3.2 3B and 46 GB for a 24B model, which is 16-bit
+        asked = {
+            name: serving("meta-llama/Llama-3.2-3B-Instruct", "rtx-4090", engine="transformers", weights=name)
+            for name in ("bf16", "int8", "nf4")
+        }
+        assert asked["bf16"]["weights"] == {"format": "bf16", "bits_per_weight": 16.0}
+        assert asked["bf16"]["engine_budget"]["rtx-4090"]["weights_bytes"] == pytest.approx(6.4e9, rel=0.01)
+        # 394 million of 3.21 billion are the token table, which stays in 16 bits
+        assert asked["int8"]["weights"]["bits_per_weight"] == pytest.approx((2.82 * 8 + 0.394 * 16) / 3.21, rel=0.01)
+        assert asked["int8"]["engine_budget"]["rtx-4090"]["weights_bytes"] < 0.6 * 6.2e9
+        assert 5 < asked["nf4"]["weights"]["bits_per_weight"] < 6.5
+
+    def test_b16_experts_unpacked_to_16_bits_are_three_times_as_large(self):
+        # sgl-project/sglang#35751: 3.1 times the weights, and gpt-oss-120b does not fit
+        def gpt_oss(layers, experts):
+            group = LayerGroup(layers, Attention(64, 8, 64, qkv_bias=True), MixtureOfExperts(experts, 4, 2880))
+            return model((group,), 2880, 201088, model_type="gpt_oss")
+
+        small, large = gpt_oss(24, 32), gpt_oss(36, 128)
+        assert weights(small, "bf16") / weights(small, "mxfp4") == pytest.approx(3.1, rel=0.05)
+        packed, unpacked = (plan(large, weights=name, concurrent_sequences=1) for name in ("mxfp4", "bf16"))
+        assert packed.needs["h100-sxm5-80gb"].refusal is None
+        assert unpacked.needs["h100-sxm5-80gb"].need_bytes > 2 * unpacked.needs["h100-sxm5-80gb"].capacity_bytes
+
+    def test_b16_a_card_without_4_bit_arithmetic_is_warned_of(self):
+        from planner.scenario.issues import validate
+
+        scenario = Scenario.of(
+            {
+                "format": "vram-planner/scenario", "version": 1, "model": {"preset": "openai/gpt-oss-20b"},
+                "phases": {"serving": {"weights": "mxfp4"}}, "hardware": {"gpus": ["l40s"]},
+            }
+        )  # fmt: skip
+        assert [issue.code for issue in validate(scenario, None, HARDWARE)] == ["no_fp4"]
+
     def test_b18_scales_of_groups_of_64_add_a_sixteenth_of_a_byte(self):
         # Kubedoll mistral.rs#53
         scales = next(item for item in weight_terms(LLAMA_3_70B, "nf4", 1, ("load",)) if item.name == "block scales")
@@ -235,8 +282,44 @@ class TestWeights:
         assert weights(whole, "bf16") > 1.35 * weights(alone, "bf16")
         assert weights(whole, "bf16") == pytest.approx(31.44 * GIB, rel=0.002)
 
+    def test_b26_a_pipeline_in_files_of_its_own_is_the_sum_of_its_components(self):
+        # gpustack/gpustack#1601, FLUX.1-lite in Q4_0: 5 061 of text encoders (Q8_0), 4 596 of denoiser and 160 of
+        # autoencoder (F16) are 9 817 MB; one file type for the whole pipeline is all that can be stated here
+        flux = preset("black-forest-labs/FLUX.1-dev")
+        double, single = flux.stack.groups
+        denoiser = replace(flux.stack, groups=(replace(double, count=8), replace(single, count=38)))
+        lite = replace(flux, stacks=(denoiser, *flux.stacks[1:]))
+
+        def size(names, file_type):
+            stacks = tuple(stack for stack in lite.stacks if stack.name.split(":")[0] in names)
+            return weights(replace(lite, stacks=stacks), file_type) / MIB
+
+        parts = (
+            size(("text_encoder", "text_encoder_2"), "q8_0"),
+            size(("transformer",), "q4_0"),
+            size(("vae",), "fp16"),
+        )
+        assert parts == (
+            pytest.approx(5061, rel=0.03), pytest.approx(4596, rel=0.06), pytest.approx(160, rel=0.01)
+        )  # fmt: skip
+        assert sum(parts) == pytest.approx(9817, rel=0.05)
+
 
 class TestServing:
+    def test_c2_qwen3_32b_on_one_h100_refuses_32000_tokens_and_serves_16000(self):
+        # llm-d-planner docs/empirical-vllm-memory-results.md: 7.81 GiB are needed, 4.45 are free, 3.91 would do
+        fields = {"engine_version": "0.11 V1", "max_num_seqs": 1024, "max_num_batched_tokens": 8192}
+        long, short = (plan(QWEN3_32B, context_length=tokens, **fields) for tokens in (32000, 16000))
+        assert "7.81 GiB KV cache is needed" in long.needs["h100-sxm5-80gb"].refusal
+        assert short.needs["h100-sxm5-80gb"].refusal is None
+
+    def test_c6_a_smaller_share_is_no_smaller_need(self):
+        # vllm-project/vllm#7028: 0.1 of a T4 are 1.5 GiB, Mistral 7B in AWQ takes 4 GB
+        spec = llama(32, 4096, 32, 8, 14336, 32000)
+        need = plan(spec, "t4", weights="awq-int4", gpu_memory_utilization=0.1, context_length=2048).needs["t4"]
+        assert need.refusal is not None
+        assert need.need_bytes > 2 * need.capacity_bytes
+
     def test_c4_blocks_are_the_pool_over_block_and_token(self):
         # llm-d/llm-d-benchmark#454
         answer = plan(QWEN3_32B, engine_version="0.19", kv_cache_memory_bytes=4 * GIB)
@@ -246,6 +329,16 @@ class TestServing:
     def test_c8_a_share_above_95_percent_is_warned_of(self):
         # vllm-project/vllm#1298
         assert any("GPU share of 1" in text for text in plan(LLAMA_3_70B, gpu_memory_utilization=1.0).warnings)
+
+    def test_c10_scores_of_whole_prompts_are_counted_in_evaluation(self):
+        # vllm-project/vllm#5907: lm-eval asks for log-probabilities of the prompt, which no server profiles
+        answers = {
+            logits: phase("evaluation", "Qwen/Qwen3-8B", batch_size=8, sequence_length=4096, logits=logits)
+            for logits in ("all", "last")
+        }
+        scores = 8 * 4096 * 151936 * 2
+        assert answers["all"]["components"]["logits"] >= scores
+        assert answers["all"]["peak"]["allocated_bytes"] - answers["last"]["peak"]["allocated_bytes"] > scores / 2
 
     def test_c12_a_reranker_needs_its_weights_and_one_pass(self):
         # gpustack/gpustack#2412: 13.8 GiB estimated, 926 MiB used in f16
@@ -266,6 +359,54 @@ class TestServing:
         need = plan(spec, "rtx-3090", **fields).needs["rtx-3090"]
         assert need.need_bytes > 0.99 * need.capacity_bytes
         assert need.need_bytes > weights(spec, "iq2_xxs") / 8
+
+    def test_c18_a_card_holds_its_shard_and_what_works_on_it(self):
+        # ollama/ollama#9782: 71 680 MiB of layers and 2 322 MiB of buffers, of which the estimate left out the latter
+        spec = preset("deepseek-ai/DeepSeek-R1")
+        fields = {"engine": "llama.cpp", "weights": "q4_k_m", "context_length": 8192, "parallelism": {"pipeline": 8}}
+        answer = plan(spec, "a100-sxm4-80gb", **fields)
+        parts = answer.details["engine_budget"]["a100-sxm4-80gb"]
+        need = answer.needs["a100-sxm4-80gb"].need_bytes
+        assert parts["activation_bytes"] > 0.2 * GIB
+        assert need == sum(
+            parts[part] for part in ("weights_bytes", "kv_cache_bytes", "activation_bytes", "non_torch_bytes")
+        )
+        assert parts["weights_bytes"] >= weights(spec, "q4_k_m") / 8
+
+    def test_c20_a_card_has_its_own_memory_however_many_stand_in_a_node(self):
+        # kaito-project/kaito#1838: the memory of one card was divided by their number once more
+        def capacity(count):
+            scenario = Scenario.of(
+                {
+                    "format": "vram-planner/scenario", "version": 1, "model": {"preset": "Qwen/Qwen3-8B"},
+                    "phases": {"serving": {"parallelism": {"tensor": count}}},
+                    "hardware": {"gpus": ["h100-nvl-94gb"], "gpus_per_node": count},
+                }
+            )  # fmt: skip
+            answer = estimate(scenario, CATALOG).to_json()["phases"]["serving"]
+            return answer["engine_budget"]["h100-nvl-94gb"]["total_bytes"]
+
+        assert capacity(1) == capacity(2) == HARDWARE.resolve("h100-nvl-94gb").capacities.usable_bytes > 90 * GIB
+
+    def test_c22_what_is_derived_can_be_stated_instead(self):
+        # kaito-project/kaito#1956: five nodes were forced on a model, and nothing could be changed
+        automatic = plan(QWEN3_32B, "h200-sxm-141gb", engine_version="0.19")
+        stated = plan(QWEN3_32B, "h200-sxm-141gb", engine_version="0.19", gpu_memory_utilization=0.5,
+                      max_num_batched_tokens=1024, max_num_seqs=16, block_size=32, kv_cache_memory_bytes=8 * GIB,
+                      parallelism={"tensor": 2, "pipeline": 2, "data": 3})  # fmt: skip
+        budgets = [answer.details["engine_budget"]["h200-sxm-141gb"] for answer in (automatic, stated)]
+        assert budgets[1]["kv_cache_bytes"] == 8 * GIB
+        assert all(
+            budgets[0][part] > budgets[1][part] for part in ("budget_bytes", "weights_bytes", "activation_bytes")
+        )
+        own = Scenario.of(
+            {
+                "format": "vram-planner/scenario", "version": 1, "model": {"preset": "Qwen/Qwen3-8B"},
+                "phases": {"serving": {}}, "hardware": {"gpus": ["l40s"], "gpu_total_bytes": 60 * GIB},
+            }
+        )  # fmt: skip
+        answer = estimate(own, CATALOG).to_json()["phases"]["serving"]
+        assert answer["engine_budget"]["l40s"]["total_bytes"] == 60 * GIB
 
     def test_c24_deepseek_v4_pro_does_not_start_at_a_static_fraction_of_0_88(self):
         # SemiAnalysisAI/InferenceX#2128: 125.65 GB on each of eight H200; 0.9113 is the least that starts
@@ -315,6 +456,23 @@ class TestServing:
         answer = serving("google/gemma-4-26B-A4B", "rtx-3070", engine="llama.cpp", weights="q4_k_m",
                          context_length=262144)  # fmt: skip
         assert answer["verdicts"]["rtx-3070"]["verdict"] == "oom"
+
+    @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "transformers"])
+    def test_c34_what_is_not_known_is_neither_enough_nor_too_little(self, engine):
+        # lmstudio-bug-tracker#1544: "estimate unavailable" and "not enough resources" stood side by side.
+        # What CUDA would hand out of this card is not known to anybody
+        scenario = Scenario.of(
+            {
+                "format": "vram-planner/scenario", "version": 1, "model": {"preset": "Qwen/Qwen3-8B"},
+                "phases": {"serving": {"engine": engine, "engine_version": "0.19"}},
+                "hardware": {"gpus": ["strix-halo-128gb"]},
+            }
+        )  # fmt: skip
+        answer = estimate(scenario, CATALOG).to_json()["phases"]["serving"]
+        (verdict,) = answer["verdicts"].values()
+        assert verdict["verdict"] == "unknown"
+        assert answer["peak"]["process_bytes"] > 16 * 10**9
+        assert not any("not start" in text or "memory" in text.lower() for text in answer["warnings"])
 
     def test_c36_the_output_buffer_lives_on_the_host(self):
         # tobocop2/lilbee#761: +65.8 % for a small model with a large vocabulary

@@ -8,11 +8,14 @@ from typing import Any
 from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
 from planner.engine.phases.serving_answers import Asker, answers_json
+from planner.engine.quantization import weight_terms
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.drafts import OWN_LAYER
+from planner.engine.servers.llama_cpp import FILE_TYPES
 from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
 from planner.hardware import ChosenGpu, HardwareCatalog, Overheads
+from planner.model.counts import parameters
 from planner.model.spec import ModelSpec
 from planner.scenario.serving import Serving
 
@@ -82,6 +85,7 @@ def plan_serving(
         return {
             "kv": {**_kv(phase, load, plans), **answers_json(found)},
             "engine_budget": {gpu_id: dict(plan.budget) for gpu_id, plan in plans.items()},
+            "weights": {"format": phase.weights, "bits_per_weight": bits_per_weight(phase, spec)},
             **({"buffers": dict(judging.buffers)} if judging.buffers else {}),
         }
 
@@ -164,6 +168,13 @@ def _warnings(phase: Serving, judging: ServerPlan) -> tuple[str, ...]:
             f"covers versions from {oldest[0]}.{oldest[1]} on, which profile differently."
         )
     return tuple(found)
+
+
+def bits_per_weight(phase: Serving, spec: ModelSpec) -> float | None:
+    """Bits that a parameter takes on average, with scales and all that stays wider; None for a model without any."""
+    name = FILE_TYPES.get(phase.weights, phase.weights) if phase.engine == "llama.cpp" else phase.weights
+    count = parameters(spec)
+    return round(8 * total_bytes(weight_terms(spec, name, 1, ("load",))) / count, 2) if count else None
 
 
 def _draft_warnings(phase: Serving, spec: ModelSpec) -> tuple[str, ...]:
