@@ -1,24 +1,32 @@
 """Sizing questions on caches and weights that other tools got wrong: what ours must say. Each test names its report."""
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from planner.catalog import load_catalog
 from planner.engine.estimate import estimate
-from planner.engine.kv_cache import total_bytes
+from planner.engine.kv_cache import CachePolicy, kv_bytes_per_token, kv_cache_terms, total_bytes
 from planner.engine.phases.serving import plan_serving
 from planner.engine.quantization import weight_terms
 from planner.hardware import load_hardware
+from planner.model.counts import parameters
 from planner.model.spec import (
     Attention,
     DenseFeedForward,
     Embedding,
     Head,
+    LatentAttention,
     LayerGroup,
+    MixtureOfExperts,
     ModelSpec,
+    Quantization,
     Stack,
 )
 from planner.scenario import Scenario
 from planner.scenario.serving import Serving
+from planner.units import GIB, MIB
 
 HARDWARE = load_hardware()
 CATALOG = load_catalog()

@@ -1,12 +1,18 @@
 """Sizing questions on serving that other tools got wrong: what ours must say. Each test names its report."""
 
 import json
+from dataclasses import replace
+from math import ceil
+
+import pytest
 
 from planner.catalog import load_catalog
 from planner.engine.estimate import estimate
 from planner.engine.kv_cache import total_bytes
 from planner.engine.phases.serving import plan_serving
 from planner.engine.quantization import weight_terms
+from planner.engine.servers import serving_workload
+from planner.engine.servers.division import rate
 from planner.hardware import load_hardware
 from planner.model.spec import (
     Attention,
@@ -14,11 +20,13 @@ from planner.model.spec import (
     Embedding,
     Head,
     LayerGroup,
+    MixtureOfExperts,
     ModelSpec,
     Stack,
 )
 from planner.scenario import Scenario
 from planner.scenario.serving import Serving
+from planner.units import GIB
 
 HARDWARE = load_hardware()
 CATALOG = load_catalog()
