@@ -110,7 +110,8 @@ def _eager(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
         )
         if mask is not None:
             weights = ops.add(t, weights, mask, "masked scores")
-        weights = ops.softmax(t, ops.to(t, weights, "fp32", "scores in fp32"))
+        wide = dtype if shape.narrow_softmax and not t.autocast else "fp32"
+        weights = ops.softmax(t, ops.to(t, weights, wide, "scores in fp32"), wide)
         weights = ops.to(t, weights, dtype, "attention weights")
         if shape.attention_dropout:
             weights = ops.dropout(t, weights)

@@ -17,6 +17,7 @@ TRANSFORMERS = (
     "moe",
     "deepseek",
     "gpt_oss",
+    "llama4",
     "bert",
     "modernbert",
     "deberta",

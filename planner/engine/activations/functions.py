@@ -18,6 +18,8 @@ def activate(t: Tape, x: Tensor, name: str) -> Tensor:
             return _gelu_new(t, x)
         if name == "quick_gelu":
             return ops.mul(t, x, saves_output(t, ops.elementwise(t, x, "1.702 x"), "sigmoid"), "x * sigmoid")
+        if name == "xielu":
+            return _xielu(t, x)
         if name == "relu2":
             return ops.square(t, ops.activation(t, x, "relu"))
         return ops.activation(t, x, name)
@@ -44,6 +46,41 @@ def _gelu_new(t: Tape, x: Tensor) -> Tensor:
         ),
         "gelu_new",
     )
+
+
+def _xielu(t: Tape, x: Tensor) -> Tensor:
+    """`XIELUActivation._xielu_python` (arXiv:2411.13010): two curves and a mask, each with a trained factor."""
+    rising, falling = (t.parameter((1,), x.dtype, trainable=True) for _ in range(2))
+    with t.no_grad():
+        mask = t.new(x.dims, "bool", "x > 0")
+        t.tick("x > 0")
+    linear = ops.elementwise(t, x, "beta x")
+    above = ops.add(t, ops.mul(t, ops.mul(t, rising, x, "alpha x"), x, "alpha x ** 2"), linear, "curve above zero")
+    del linear
+    smallest = ops.activation(t, x, "min")
+    bent = ops.add(t, saves_output(t, smallest, "expm1"), x, "expm1 less x")
+    del smallest
+    curve = ops.mul(t, bent, falling, "bent curve")
+    del bent
+    below = ops.add(t, curve, ops.elementwise(t, x, "beta x"), "curve below zero")
+    del curve
+    return _where(t, mask, above, below)
+
+
+def _where(t: Tape, mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    out = t.new(one.dims, one.dtype, "xielu")
+    t.tick("xielu")
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        made: Gradients = []
+        for _ in range(2):
+            made.append(t.new(saved[0].dims, one_dtype, "gradient of one curve"))
+            t.tick("gradient of one curve")
+        return made
+
+    one_dtype = one.dtype
+    record(t, "where", [one, other], [out], backward, [mask])
+    return out
 
 
 def saves_output(t: Tape, x: Tensor, name: str) -> Tensor:

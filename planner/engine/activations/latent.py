@@ -72,7 +72,7 @@ def latent_attention(
         kv_nope, k_rope = split(t, compressed_kv, (*tokens, layer_dims(shape, "kv rank")), (*tokens, rope))
         latents = ops.view(t, rms_norm(t, weights.norms["kv_a"], kv_nope, "kv_a_layernorm"))
         k_rope = ops.view(t, k_rope)
-        rotate = _rotate_complex if latent.rotary == "complex" else _rotate_pairs
+        rotate = _rotate_latent if latent.rotary == "complex" else _rotate_pairs
         q_rope, k_rope = rotate(t, shape, q_rope, k_rope, cos, sin)
         if cache is not None:
             latents, k_rope = cache.update(t, latents, k_rope)
@@ -139,9 +139,13 @@ def complex_table(t: Tape, rope_dim: str, half_rope_dim: str) -> Tensor:
         return result
 
 
-def _rotate_complex(
+def _rotate_latent(
     t: Tape, shape: LayerShape, q: Tensor, k: Tensor, table: Tensor, _sin: Tensor
 ) -> tuple[Tensor, Tensor]:
+    return rotate_complex(t, q, k, table)
+
+
+def rotate_complex(t: Tape, q: Tensor, k: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
     """`apply_rotary_emb`: in fp32, as complex numbers."""
     with t.module("rotary", f"{DEEPSEEK_2}: apply_rotary_emb"):
         dtype = q.dtype

@@ -66,11 +66,12 @@ def normalise(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
 def _rms(t: Tape, weights: NormWeights, hidden_states: Tensor, *, weighted_in_fp32: bool) -> Tensor:
     """`LlamaRMSNorm` casts back before it multiplies by the weight, `Olmo2RMSNorm` after."""
     weight = weights.weight
-    assert weight is not None
     dtype = hidden_states.dtype
     hidden_states = ops.to(t, hidden_states, "fp32", "input in fp32")
     variance = ops.mean(t, ops.square(t, hidden_states), weights.spans)
     hidden_states = ops.mul(t, hidden_states, ops.rsqrt(t, ops.shift(t, variance, "plus epsilon")), "normalised")
+    if weight is None:
+        return ops.to(t, hidden_states, dtype, "output")
     if weighted_in_fp32:
         return ops.to(t, ops.mul(t, weight, hidden_states, "weighted"), dtype, "output")
     return ops.mul(t, weight, ops.to(t, hidden_states, dtype, "normalised, cast back"), "output")

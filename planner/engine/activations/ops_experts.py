@@ -109,6 +109,29 @@ def sum_experts(t: Tape, x: Tensor, dims: Dims) -> Tensor:
     return out
 
 
+def sum_all(t: Tape, x: Tensor, dims: Dims) -> Tensor:
+    """Sum over the experts, which come first; its gradient is spread out again without a copy."""
+    out = t.new(dims, x.dtype, "sum over experts")
+    t.tick("sum over experts")
+    record(t, "sum", [x], [out], _expanded(x.dims))
+    return out
+
+
+def scatter(t: Tape, x: Tensor, places: Tensor, dims: Dims, label: str) -> Tensor:
+    """`x` written at `places` of a constant (`full_like(...).scatter_`); backward gathers what was written."""
+    out = t.new(dims, x.dtype, label)
+    t.tick(label)
+    shape = x.dims
+
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gathered = t.new(shape, _only(gradients).dtype, "gradient, gathered")
+        t.tick("gradient, gathered")
+        return [gathered]
+
+    record(t, "scatter", [x], [out], backward, [places])
+    return out
+
+
 def grouped_mm(t: Tape, x: Tensor, weight: Tensor, offsets: Tensor, dims: Dims, label: str) -> Tensor:
     """Rows sorted by expert times that expert's matrix; the gradient of all experts' matrices is dense."""
     out = t.new(dims, x.dtype, label)

@@ -11,13 +11,16 @@ from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import linear, make_linear, rms_norm
 from planner.engine.activations.functions import activate, saves_output
+from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.ops_scan import convolution
 from planner.engine.activations.ops_shape import part, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.state_space import StateWeights
 from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.model.spec import Norm
 
+WEIGHTLESS = Norm(weight=False)
 MAMBA = "transformers 5.24, models/mamba/modeling_mamba.py"
 
 
@@ -31,6 +34,8 @@ class MambaShape:
     conv_bias: bool
     inner_norms: bool
     """The time step, B and C are normalised (Jamba)."""
+    weightless_norms: bool = False
+    """They are, by norms without weights (Falcon-Mamba)."""
 
     def dim(self, name: str) -> str:
         return f"{self.name}{name}"
@@ -87,6 +92,11 @@ def mamba_mixer(t: Tape, mixer: MambaShape, weights: StateWeights, hidden_states
             step = rms_norm(t, others["dt norm"], step, "dt_layernorm")
             b = rms_norm(t, others["B norm"], b, "b_layernorm")
             c = rms_norm(t, others["C norm"], c, "c_layernorm")
+        if mixer.weightless_norms:
+            b, c, step = (
+                normalise(t, NormWeights(WEIGHTLESS, None, None), x, f"{name}_layernorm")
+                for name, x in (("b", b), ("c", c), ("dt", step))
+            )
         dt = ops.matmul(t, step, ops.view(t, linears["dt_proj"].weight), (batch, sequence, inner), "time step")
         dt = ops.contiguous(t, dt, batch, inner, sequence, label="time step, channels first")
         output = _scan(t, mixer, x, dt, a, b, c, gate, others["D"], linears["dt_proj"].bias)

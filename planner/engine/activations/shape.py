@@ -54,6 +54,8 @@ class LayerShape:
     mlp_bias: bool
     experts: ExpertShape | None = None
     latent: LatentShape | None = None
+    narrow_softmax: bool = False
+    """Eager attention computes its softmax in the model's dtype, without fp32 (Llama 4)."""
     gated_queries: bool = False
     """The query projection is twice as wide; its second half gates the output (Qwen3-Next)."""
     whole_qk_norm: bool = False

@@ -25,7 +25,14 @@ TRAITS = {
     "cwm": Traits(mlp_bias="mlp_bias", windows=_first_of_four),
     "apertus": replace(_BIASED, gated=False, qk_norm=True),
     "bitnet": _BIASED,
-    "vaultgemma": replace(_BIASED, activation="hidden_activation", windows=_alternating),
+    "vaultgemma": replace(
+        _BIASED,
+        norm=Norm(code="one-plus-weight"),
+        activation="hidden_activation",
+        windows=_alternating,
+        scaled_embedding=True,
+        softcap=True,
+    ),
     "nanochat": replace(
         _BIASED,
         norm=_NO_WEIGHT,

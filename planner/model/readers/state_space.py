@@ -27,6 +27,7 @@ def _mamba(config: Config) -> Mamba:
         config.size("conv_kernel"),
         config.flag("use_conv_bias"),
         config.flag("use_bias"),
+        weightless_norms=config.model_type == "falcon_mamba",
         fp32_residual=config.flag("residual_in_fp32", True),
     )
 

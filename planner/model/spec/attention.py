@@ -47,8 +47,13 @@ class Attention:
     """Width of the states that keys and values are made of, where it is not the layer's own (cross attention)."""
     rotary_share: float = 1.0
     """Part of each head that rotary embedding turns; 0 where positions are encoded otherwise."""
-    rotary_pairs: Literal["halves", "neighbours"] = "halves"
-    """Which two elements are turned together: of either half (GPT-NeoX, Llama) or beside each other (GPT-J, GLM)."""
+    rotary_pairs: Literal["halves", "neighbours", "complex"] = "halves"
+    """Which two elements are turned together: of either half (GPT-NeoX, Llama) or beside each other (GPT-J, GLM), also
+    as complex numbers in fp32 (Llama 4)."""
+    qk_norm_rotated: bool = False
+    """Queries and keys are normalised after they were rotated (Llama 4)."""
+    scaled_by_position: bool = False
+    """Queries are multiplied by a factor of their position in fp32 (the layers of Llama 4 that do not rotate)."""
     rotary_upcast: Literal["none", "tables", "products", "all"] = "none"
     """What of rotary embedding is in fp32 whatever the model's dtype: cosines and sines (OLMo), the products with them
     (ERNIE), or all (Cohere)."""

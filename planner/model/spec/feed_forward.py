@@ -83,6 +83,8 @@ class MixtureOfExperts:
     extra: tuple[Part, ...] = ()
     """Loose parameters, such as per-expert scales."""
     routing: Routing = Routing()
+    visits_all: bool = False
+    """Every expert computes every token, weighed by zero where it was not chosen (Llama 4 in transformers)."""
     groups: int = 1
     """Groups of experts, of which a token first chooses `chosen_groups` where the routing is grouped."""
     chosen_groups: int = 1

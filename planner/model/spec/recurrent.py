@@ -15,6 +15,8 @@ class Mamba:
     bias: bool = False
     inner_norms: bool = False
     """Jamba normalises dt, B and C by RMS norms with weights."""
+    weightless_norms: bool = False
+    """Falcon-Mamba normalises them by RMS norms without weights."""
     fp32_residual: bool = False
     """The residual stream is kept in fp32 whatever the model's precision."""
 

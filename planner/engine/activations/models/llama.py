@@ -30,7 +30,7 @@ from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.activations.tensor_parallel import gather, scatter, whole_table
 from planner.engine.term import Factor
-from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec
+from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm, NormPart
 
 
 @dataclass(slots=True)
@@ -248,7 +248,8 @@ def _feed_forward(t: Tape, shape: LayerShape, weights: LayerWeights, hidden_stat
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """The body of a Llama-shaped model: RMSNorm before each half, rotary attention, a dense feed-forward."""
     exact = len(spec.stacks) == 1 and all(
-        has_llama_attention(group) and has_dense_feed_forward(group) for group in spec.stack.groups
+        has_llama_attention(group) and has_dense_feed_forward(group) and not _has_inner_norms(group)
+        for group in spec.stack.groups
     )
     return approximate(spec, setting) if exact else None
 
@@ -330,14 +331,25 @@ def has_llama_attention(group: LayerGroup) -> bool:
         and mixer.rotary_share == 1.0
         and mixer.rotary_pairs == "halves"
         and mixer.rotary_upcast == "none"
-        and (mixer.qk_norm is None or (mixer.qk_norm.computed, mixer.qk_norm_scope) == ("weight-after-cast", "head"))
+        and not (mixer.qk_norm_rotated or mixer.scaled_by_position)
+        and (mixer.qk_norm is None or _is_llamas(mixer.qk_norm, mixer.qk_norm_scope))
     )
+
+
+def _has_inner_norms(group: LayerGroup) -> bool:
+    """Norms before the last projections (BitNet)."""
+    return any(isinstance(part, NormPart) for part in group.extra)
+
+
+def _is_llamas(norm: Norm, scope: str) -> bool:
+    return (norm.computed, norm.weight, scope) == ("weight-after-cast", True, "head")
 
 
 def is_llama_shaped(group: LayerGroup) -> bool:
     """Whether a layer is two halves with an RMS norm before each."""
     return (
         group.norm.computed == "weight-after-cast"
+        and group.norm.weight
         and group.arrangement == "pre"
         and group.cross_attention is None
         and not (group.residual_scaled or group.dropout)

@@ -204,7 +204,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
 
 def mamba_shape(name: str, mixer: Mamba) -> MambaShape:
     """The mixer of one kind of layer, without sizes."""
-    return MambaShape(name, mixer.bias, mixer.conv_bias, mixer.inner_norms)
+    return MambaShape(name, mixer.bias, mixer.conv_bias, mixer.inner_norms, mixer.weightless_norms)
 
 
 def mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:

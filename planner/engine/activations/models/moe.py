@@ -54,7 +54,8 @@ def is_told(group: LayerGroup) -> bool:
     feed_forward = group.feed_forward
     if not isinstance(feed_forward, MixtureOfExperts):
         return llama.has_dense_feed_forward(group)
-    return feed_forward.expert_kind == "subclass" and feed_forward.dense is None and feed_forward.latent_size is None
+    plain = feed_forward.dense is None and feed_forward.latent_size is None and not feed_forward.visits_all
+    return feed_forward.expert_kind == "subclass" and plain
 
 
 def with_experts(found: Found, spec: ModelSpec, setting: Setting) -> Found:
