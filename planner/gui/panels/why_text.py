@@ -9,6 +9,7 @@ from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
 from planner.engine.plan import PhaseName, PhasePlan
 from planner.engine.term import Component, Factor, Term
 from planner.gui.cautions import cautions
+from planner.gui.panels.serving_text import serving_tables
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged, verdict_sentence
@@ -75,6 +76,8 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
         parts.append(_totals(plan, unit, tokens))
     parts += [f'<p style="color:{tokens.warn}">{escape(caution)}</p>' for caution in cautions(state, phase)]
     parts.append(_held(plan, unit, tokens))
+    for heading, lines in serving_tables(plan, state.judge, unit) if phase == "serving" else ():
+        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{_lines(lines, tokens)}')
     for label, amounts in (("Host RAM", plan.host_ram), ("Storage", plan.storage)):
         if amounts:
             parts.append(_amounts(label, amounts, unit, tokens))
@@ -171,6 +174,10 @@ def _alive(plan: PhasePlan) -> list[Term]:
 
 def _table(rows: list[tuple[str, int]], unit: SizeUnit, tokens: Tokens) -> str:
     return _rows([_row(escape(name), escape(format_size(size, unit)), 0, tokens.label) for name, size in rows])
+
+
+def _lines(rows: list[tuple[str, str]], tokens: Tokens) -> str:
+    return _rows([_row(escape(name), escape(text), 0, tokens.label) for name, text in rows])
 
 
 def _rows(rows: list[str]) -> str:

@@ -1,0 +1,67 @@
+"""*Why?* of serving: how the engine divides the GPU, and how many requests, tokens and copies that makes."""
+
+from planner.gui.panels.serving_text import serving_tables
+
+GROUP = "\u202f"
+
+
+def rows(window, phase="serving"):
+    plan = window.session.state.plan.phases[phase]
+    return {name: text for _, lines in serving_tables(plan, window.session.state.judge, "GiB") for name, text in lines}
+
+
+def told(window):
+    window.session.look_at(phase="serving", component=None)
+    return window.why.body.toPlainText()
+
+
+def grouped(number):
+    return f"{number:,}".replace(",", GROUP)
+
+
+def test_what_an_engine_takes_is_told_beside_what_the_load_needs(window):
+    budget = window.session.state.plan.phases["serving"].details["engine_budget"][window.session.state.judge]
+    text = told(window)
+    assert "Taken by the engine" in text
+    assert "Reserved once it runs" in text
+    assert rows(window)["Reserved once it runs"] == f"{budget['reserved_bytes'] / 1024**3:.1f} GiB"
+    assert rows(window)["Its share of the GPU"] == f"{budget['budget_bytes'] / 1024**3:.1f} GiB"
+
+
+def test_the_answers_are_those_of_the_plan(window):
+    window.session.edit(("phases", "serving", "context_length"), 4096)
+    window.session.edit(("phases", "serving", "concurrent_sequences"), 4)
+    kv = window.session.state.plan.phases["serving"].details["kv"]
+    judge = window.session.state.judge
+    shown = rows(window)
+    assert shown["Cache of one token"] == f"{grouped(kv['bytes_per_token'])} bytes"
+    assert shown["Tokens that fit"] == f"{grouped(kv['tokens_available'][judge])} of {grouped(4 * 4096)} asked for"
+    assert shown["Longest single request"] == f"{grouped(kv['largest_context'][judge])} tokens"
+    assert shown["GPUs for one copy"] == str(kv["smallest_tensor_parallel"][judge])
+    assert shown["Copies for all requests"] == str(kv["replicas"][judge])
+    assert "What it serves" in told(window)
+
+
+def test_an_answer_that_does_not_exist_is_said(window):
+    window.session.edit(("phases", "serving", "weights"), "fp32")
+    window.session.edit(("hardware", "gpus_per_node"), 1)
+    window.session.edit(("phases", "serving", "gpu_memory_utilization"), 0.2)
+    shown = rows(window)
+    assert shown["Longest single request"] == "none fits"
+    assert shown["GPUs for one copy"] == "more than one node"
+
+
+def test_other_phases_have_no_such_answers(window):
+    window.session.look_at(phase="training", component=None)
+    assert "What it serves" not in window.why.body.toPlainText()
+
+
+def test_the_words_of_a_start_that_fails_are_shown(window, qtbot):
+    window.session.edit(("phases", "serving", "gpu_memory_utilization"), 0.2)
+    qtbot.waitUntil(lambda: "No available memory for the cache blocks" in told(window))
+
+
+def test_an_unstated_version_is_said_to_widen_the_band(window, qtbot):
+    assert "The vLLM version is not stated" in told(window)
+    window.session.edit(("phases", "serving", "engine_version"), "0.19")
+    qtbot.waitUntil(lambda: "The vLLM version is not stated" not in told(window))
