@@ -76,6 +76,12 @@ class Lora(Declared):
         le=0.99,
         step=0.05,
     )
+    rank_stabilized: bool = declare(
+        False,
+        "Rank-stabilized scaling",
+        "rsLoRA: adapters are scaled by alpha over the root of their rank, not over the rank. One number, no memory.",
+        advanced=True,
+    )
     adapter_dtype: HalfDtype = declare(
         "fp32", "Adapter type", "Number format of the adapters' weights; PEFT keeps them in fp32 by default."
     )

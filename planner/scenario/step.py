@@ -240,6 +240,16 @@ class TrainingStep(ModelRun, LossFields, CheckpointingFields):
     gradient_clipping: bool = declare(
         False, "Clip gradients", "The norm of all gradients is taken and limited before the update.", advanced=True
     )
+    label_smoothing: float = declare(
+        0.0,
+        "Label smoothing",
+        "Share of the target that is spread over all classes. The Trainer of transformers then computes the loss itself, "
+        "in the type of the logits, and keeps it twice.",
+        ge=0.0,
+        le=0.99,
+        step=0.05,
+        advanced=True,
+    )
     zero_grad_set_to_none: bool = declare(
         True,
         "Free gradients",

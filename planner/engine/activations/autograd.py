@@ -212,6 +212,9 @@ def _accumulate(tape: Tape, leaf: Accumulate, buffers: _Buffers) -> None:
         return
     gradient.storage.record.kind = gradient.storage.record.kind or leaf.kind
     leaf.parameter.grad = gradient.handle(leaf.parameter.dims)
+    if not leaf.kind:
+        # A tensor knows the node that accumulates for it weakly, so that both die with the graph.
+        leaf.parameter.node = None
     copies = tape.techniques.update_copies
     if copies is not None and leaf.kind:
         made = [tape.new(gradient.dims, gradient.dtype, "temporaries of the update") for _ in range(copies)]

@@ -134,8 +134,10 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
             # `x` itself stays alive: the module call holds its arguments.
             cast = ops.to(t, x, a.dtype, "input cast to the adapter's dtype")
             if layer.magnitude is not None:
-                lengths, dropout = layer.magnitude, layer.adapter_dropout
-                found = decomposed(t, (a, b), lengths, cast, result, layer.inputs, layer.outputs, dropout=dropout)
+                found = decomposed(
+                    t, product, layer.weight, (a, b), layer.magnitude, cast, result, layer.inputs, layer.outputs,
+                    dropout=layer.adapter_dropout,
+                )  # fmt: skip
                 return ops.to(t, found, dtype, "output in the model's dtype")
             dropped = ops.dropout(t, cast) if layer.adapter_dropout else cast
             low = product(t, a, None, dropped, layer.inputs, ("rank",), "lora_A output")

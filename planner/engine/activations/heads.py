@@ -175,5 +175,5 @@ def labelled_loss(t: Tape, head: HeadWeights, logits: Tensor, labels: Sequence[T
         if head.shape.task != "question-answering":
             return cross_entropy(t, ops.view(t, logits), labels[0])
         ends = [ops.contiguous(t, part(t, logits, "batch", "sequence"), label="logits of one end") for _ in range(2)]
-        start, end = (cross_entropy(t, logit, label) for logit, label in zip(ends, labels, strict=True))
+        start, end = (cross_entropy(t, logit, label, smooth=False) for logit, label in zip(ends, labels, strict=True))
         return ops.elementwise(t, ops.add(t, start, end), "mean of both ends")

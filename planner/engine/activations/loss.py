@@ -10,6 +10,7 @@ from planner.engine.activations.blocks import Linear, linear
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import Recipe
+from planner.engine.activations.smoothing import smoothed_loss
 from planner.engine.activations.tape import Dim, Tape, Tensor
 
 LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
@@ -21,6 +22,8 @@ CHUNKED = "torchtune, modules/loss/cross_entropy_loss.py, ce_chunked_output_loss
 
 def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Tensor:
     """`ForCausalLMLoss`: logits in fp32, labels shifted by one, cross entropy."""
+    if t.techniques.smoothing == "trainer":
+        return smoothed_loss(t, logits, shifted=True, single_sequence=recipe.single_sequence)
     with t.module("loss", LOSS):
         if recipe.loss_upcast:
             logits = ops.to(t, logits, "fp32", "logits in fp32")
@@ -37,11 +40,14 @@ def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Ten
         return loss
 
 
-def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
+def cross_entropy(t: Tape, logits: Tensor, labels: Tensor, *, smooth: bool = True) -> Tensor:
     """`F.cross_entropy`: log-softmax, whose output is kept, and the negative log-likelihood.
 
     Autocast leaves the first in the logits' dtype, which is asked for, and casts what the second reads to fp32.
+    `smooth`: the loss is one whose labels are smoothed where that is asked for.
     """
+    if smooth and t.techniques.smoothing == "trainer":
+        return smoothed_loss(t, logits)
     if t.techniques.loss_parallel:
         return _parallel_cross_entropy(t, logits)
     logarithms = t.new(logits.dims, logits.dtype, "log-softmax")
@@ -51,7 +57,8 @@ def cross_entropy(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
         logarithms = ops.to(t, logarithms, "fp32", "log-softmax cast by autocast")
     loss = t.new((), logarithms.dtype, "loss")
     t.tick("loss")
-    record(t, "nll", [logarithms], [loss], _nll_backward, [logarithms, labels])
+    smoothed = smooth and t.techniques.smoothing == "loss"
+    record(t, "nll", [logarithms], [loss], _smoothed_backward if smoothed else _nll_backward, [logarithms, labels])
     return loss
 
 
@@ -88,6 +95,16 @@ def _parallel_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs
 def _nll_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
     out = t.new(saved[0].dims, saved[0].dtype, "gradient of log-softmax output")
     t.tick("loss backward")
+    return [out]
+
+
+def _smoothed_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    """`cross_entropy_loss_label_smoothing`: the gradient of the mean over classes is added to that of the targets."""
+    picked = t.new(saved[0].dims, saved[0].dtype, "gradient of the targets")
+    t.tick("loss backward")
+    out = t.new(saved[0].dims, saved[0].dtype, "gradient of log-softmax output")
+    t.tick("gradient of log-softmax output")
+    del picked
     return [out]
 
 

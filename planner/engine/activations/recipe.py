@@ -108,5 +108,10 @@ class Recipe:
         return replace(self, lora=None) if str(index) in self.techniques.trained_kinds else self
 
     def needs_input_gradient(self, has_one: bool) -> bool:
-        """Whether the embedded input must be made to require a gradient: reentrant checkpoints over frozen layers."""
-        return self.lora is not None and self.checkpointing == "reentrant" and not has_one
+        """Whether the embedded input is made to require a gradient: reentrant checkpoints over frozen layers need one.
+
+        transformers does so for both kinds of checkpoint (5.24 and 4.57 `modeling_utils.py:
+        gradient_checkpointing_enable` calls `enable_input_require_grads`).
+        """
+        for_all = self.techniques.embedding_gradient and self.checkpointing != "none"
+        return self.lora is not None and (for_all or self.checkpointing == "reentrant") and not has_one

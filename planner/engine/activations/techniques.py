@@ -7,6 +7,7 @@ Context = Literal["none", "ring", "ulysses"]
 Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer"]
 Fp8 = Literal["none", "torchao", "transformer-engine"]
 VirtualTokens = Literal["none", "prompt", "prefix"]
+Smoothing = Literal["none", "trainer", "loss"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Techniques:
     """The loss runs on logits divided along the vocabulary (torch's `loss_parallel`)."""
     keeps_logits: bool = False
     """A loss in chunks is given all logits."""
+    embedding_gradient: bool = False
+    """Checkpointing makes the embedded input require a gradient, whatever is frozen."""
     kept_kinds: frozenset[str] = frozenset()
     """Kinds of layer that keep everything where the others are checkpointed."""
     trained_kinds: frozenset[str] = frozenset()
@@ -43,6 +46,8 @@ class Techniques:
     """RMS norms are one kernel that keeps its input and a number per row (torchtitan, torchtune)."""
     virtual_tokens: VirtualTokens = "none"
     """Trained tokens in front of each sequence, or of each layer's keys and values."""
+    smoothing: Smoothing = "none"
+    """Labels are smoothed by transformers' Trainer on the model's logits, or within the cross entropy."""
 
 
 PLAIN = Techniques()

@@ -8,7 +8,7 @@ from typing import Any, cast
 from planner.engine.activations.lower import PRECISIONS, lora_recipe
 from planner.engine.activations.recipe import LoraRecipe
 from planner.engine.activations.tape import BYTES
-from planner.engine.activations.techniques import Context, Fp8, Selective, Techniques, VirtualTokens
+from planner.engine.activations.techniques import Context, Fp8, Selective, Smoothing, Techniques, VirtualTokens
 from planner.engine.optimizer import ParameterTensor, optimizer_record
 from planner.model.counts import lora_targets
 from planner.model.spec import Attention, ModelSpec
@@ -36,6 +36,8 @@ def techniques(phase: TrainingStep) -> Techniques:
         int8_base=isinstance(phase, FineTuning) and phase.frozen_format == "int8",
         liger=(liger := _uses_liger(phase)),
         kernel_norms=liger or phase.activation_profile in ("torchtitan", "torchtune"),
+        smoothing=_smoothing(phase),
+        embedding_gradient=phase.activation_profile == "hf-transformers" and phase.activation_checkpointing == "full",
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
 
@@ -104,6 +106,13 @@ def _fp8(phase: TrainingStep) -> Fp8:
         return "none"
     transformer_engine = phase.activation_profile == "megatron-core" or phase.fp8_recipe == "blockwise"
     return "transformer-engine" if transformer_engine else "torchao"
+
+
+def _smoothing(phase: TrainingStep) -> Smoothing:
+    """Who smooths labels: the Trainer of transformers, else PyTorch's cross entropy. Kernels do it on the way."""
+    if phase.label_smoothing == 0 or phase.loss_implementation != "full_logits" or phase.compile_loss:
+        return "none"
+    return "trainer" if phase.activation_profile == "hf-transformers" else "loss"
 
 
 def _method(phase: TrainingStep) -> str:

@@ -33,6 +33,7 @@ from planner.scenario.step import TrainingStep
 
 MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed BF16_Optimizer, Megatron-LM"
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
+RANK_STABILIZED = Factor("scaling by rsLoRA", 1, "alpha / root of the rank, a number of the layer (arXiv:2312.03732)")
 DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
 TORCH_WORKSPACES = "torch aten/src/ATen/cuda: 32 MiB per handle on Hopper or with CUBLAS_WORKSPACE_CONFIG=:4096:8"
@@ -232,7 +233,11 @@ def _adapter_weights(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
     if choices.method in ("full", "last_layers"):
         return ()
     elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
-    factors = (Factor("adapter parameters", elements), Factor("bytes", tensors[0].dtype_bytes if tensors else 0))
+    factors = (
+        Factor("adapter parameters", elements),
+        Factor("bytes", tensors[0].dtype_bytes if tensors else 0),
+        *((RANK_STABILIZED,) if choices.lora is not None and choices.lora.rank_stabilized else ()),
+    )
     ranks = Shards.of(choices.parallelism).weights
     if choices.offload.parameters != "none" and ranks > 1:
         return ()

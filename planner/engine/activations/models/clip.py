@@ -144,8 +144,8 @@ class Clip:
         similarity = _similarity(t, self.scale, *pooled)
         with t.module("loss", f"{CLIP}: image_text_contrastive_loss"):
             matches = t.new(("batch",), "int64", "labels of the diagonal")
-            captions = cross_entropy(t, similarity, matches)
-            images = cross_entropy(t, ops.view(t, similarity), matches)
+            captions = cross_entropy(t, similarity, matches, smooth=False)
+            images = cross_entropy(t, ops.view(t, similarity), matches, smooth=False)
             loss = ops.elementwise(t, ops.add(t, captions, images), "mean of both losses")
         return loss, outputs if self.recipe.keeps_outputs else None
 
