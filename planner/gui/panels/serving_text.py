@@ -16,6 +16,12 @@ DIVISION = (
     ("state_bytes", "Recurrent states"),
 )
 """Parts of `engine_budget` in the order in which an engine takes them."""
+ANSWERS = (
+    ("largest_context", "Longest single request", "none fits"),
+    ("smallest_tensor_parallel", "GPUs for one copy", "no node"),
+    ("replicas", "Copies for all requests", "none fits"),
+)
+"""Answers of `kv`, what they are called, and what is said where there is none."""
 GROUP = "\u202f"
 
 
@@ -47,25 +53,21 @@ def _answers(kv: Mapping[str, Any], bits: float | None, judge: str | None) -> Ro
     """Tokens, requests, and GPUs; an answer that is not known is left out, one that does not exist is said."""
     rows: Rows = []
     if bits is not None:
-        rows.append(("Bits of a weight, all told", f"{bits:g}"))
+        rows.append(("Bits per weight", f"{bits:g}"))
     if kv["bytes_per_token"]:
-        rows.append(("Cache of one token", f"{_number(kv['bytes_per_token'])} bytes"))
-    available, asked = kv["tokens_available"].get(judge), kv["tokens_needed"]
+        rows.append(("Bytes per token", _number(kv["bytes_per_token"])))
+    available = kv["tokens_available"].get(judge)
     if available:
-        rows.append(("Tokens that fit", f"{_number(available)} of {_number(asked)} asked for"))
+        rows.append(("Tokens that fit", _number(available)))
+        rows.append(("Tokens asked for", _number(kv["tokens_needed"])))
         rows.append(("Requests of full length", f"{kv['max_concurrency'][judge]:g}"))
     if kv.get("blocks_available", {}).get(judge) is not None:
         rows.append(("Blocks of the cache", _number(kv["blocks_available"][judge])))
-    known = available is not None
-    for name, label, unit_text, none in (
-        ("largest_context", "Longest single request", "tokens", "none fits"),
-        ("smallest_tensor_parallel", "GPUs for one copy", "", "more than one node"),
-        ("replicas", "Copies for all requests", "", "none fits"),
-    ):
+    for name, label, none in ANSWERS:
         value = kv.get(name, {}).get(judge)
         if value is not None:
-            rows.append((label, f"{_number(value)} {unit_text}".strip()))
-        elif known:
+            rows.append((label, _number(value)))
+        elif available is not None:
             rows.append((label, none))
     return rows
 
