@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from planner.catalog import load_catalog
+from planner.engine.estimate import estimate
 from planner.engine.phases.serving import plan_serving
 from planner.engine.servers import plan_server, serving_workload
 from planner.hardware import load_hardware
 from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Stack
+from planner.scenario import Scenario
 from planner.scenario.serving import Serving
 
-HARDWARE = load_hardware()
+HARDWARE, CATALOG = load_hardware(), load_catalog()
 ENGINES = (("vllm", "bf16"), ("sglang", "bf16"), ("tensorrt-llm", "bf16"), ("llama.cpp", "q8_0"))
 
 
@@ -72,10 +75,30 @@ def test_copies_share_requests_of_the_expected_length():
     assert short["tokens_expected"] == 256 * 2048
 
 
-def test_transformers_names_no_longest_request_because_its_pass_was_traced_for_one():
-    found = answers(LLAMA_8B, "h100-sxm5-80gb", engine="transformers")
-    assert found["largest_context"] == {"h100-sxm5-80gb": None}
-    assert found["smallest_tensor_parallel"] == {"h100-sxm5-80gb": 1}
+def whole(**serving):
+    """The answers of a whole estimate, whose passes are traced."""
+    scenario = Scenario.of(
+        {
+            "format": "vram-planner/scenario", "version": 1, "model": {"preset": "meta-llama/Llama-3.1-8B"},
+            "phases": {"serving": {"engine": "transformers", **serving}}, "hardware": {"gpus": ["rtx-4090"]},
+        }
+    )  # fmt: skip
+    return estimate(scenario, CATALOG).to_json()["phases"]["serving"]
+
+
+def test_transformers_traces_a_pass_for_each_length_it_tries():
+    longest = whole()["kv"]["largest_context"]["rtx-4090"]
+    assert longest % 256 == 0
+    for length, fits in ((longest, True), (longest + 256, False)):
+        budget = whole(context_length=length)["engine_budget"]["rtx-4090"]
+        assert (budget["reserved_bytes"] <= budget["total_bytes"]) == fits
+
+
+def test_transformers_copies_hold_fewer_requests_with_longer_prompts():
+    fields = {"concurrent_sequences": 64, "context_length": 4096}
+    copies = whole(**fields)["kv"]["replicas"]["rtx-4090"]
+    short = whole(**fields, context_distribution={"mean": 512})["kv"]["replicas"]["rtx-4090"]
+    assert copies > 2 * short >= 2
 
 
 def test_an_unstated_version_is_covered_by_the_band():

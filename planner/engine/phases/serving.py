@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
-from planner.engine.phases.serving_answers import Asker, answers_json
+from planner.engine.phases.serving_answers import Asker, Trace, answers_json
 from planner.engine.quantization import weight_terms
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.drafts import OWN_LAYER
@@ -64,11 +64,12 @@ def plan_serving(
     working_set: Sequence[Term] = (),
     *,
     gpus_per_node: int = 8,
+    trace: Trace | None = None,
 ) -> ServingPlan:
     """Plan a serving phase on each of `gpus`; the ledger is that of `judge`.
 
     `working_set`, for the engine `transformers` only: terms of one forward pass with instants among `prefill`,
-    `sampling` and `decode`.
+    `sampling` and `decode`; `trace` makes such terms for other workloads.
     """
     load = serving_workload(phase, spec)
     overheads = hardware.overheads
@@ -80,7 +81,7 @@ def plan_serving(
     }
 
     def describe() -> Mapping[str, Any]:
-        asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, working_set)
+        asker = Asker(phase.engine, load, hardware, gpus_per_node, phase.concurrent_sequences, trace)
         found = {gpu.id: asker.answers(gpu, phase.context_distribution) for gpu in gpus}
         return {
             "kv": {**_kv(phase, load, plans), **answers_json(found)},

@@ -1,6 +1,6 @@
 """What people ask of a serving plan: how long one request may be, and how many GPUs and copies a load takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,11 @@ MOST_TOKENS = 1 << 24
 """Where a model states no positions, lengths are tried up to this."""
 POINTS = 64
 """Lengths tried at once; each round narrows the range by this factor."""
+TRACED_STEP = 256
+"""Tokens by which lengths are told apart where a pass is traced anew for each."""
+
+Trace = Callable[[ServingWorkload], Sequence[Term]]
+"""What a pass over a workload works with, for an engine whose passes are traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Asker:
     gpus_per_node: int
     requests: int
     """Of all replicas together."""
-    working_set: Sequence[Term] = ()
+    trace: Trace | None = None
 
     def answers(self, chosen: ChosenGpu, expected: ContextDistribution | None) -> Answers:
         if chosen.capacities.usable_bytes is None:
@@ -51,18 +56,19 @@ class Asker:
 
     def _fits(self, chosen: ChosenGpu, **change: Any) -> Any:
         """Whether the engine starts and holds the changed workload; an array if a change is one."""
-        plan = plan_server(self.engine, replace(self.load, **change), chosen, self.hardware.overheads, self.working_set)
+        plan = self._plan(chosen, **change)
         return (plan.need_bytes <= plan.capacity_bytes) & ~np.asarray(plan.refused, dtype=bool)
 
     def _plan(self, chosen: ChosenGpu, **change: Any) -> ServerPlan:
         changed = replace(self.load, **change)
-        return plan_server(self.engine, changed, chosen, self.hardware.overheads, self.working_set)
+        working_set = () if self.trace is None else self.trace(changed)
+        return plan_server(self.engine, changed, chosen, self.hardware.overheads, working_set)
 
     def _largest_context(self, chosen: ChosenGpu) -> int | None:
-        """The longest request that fits alone. Not for transformers, whose passes were traced for one length only."""
-        if self.engine == "transformers":
-            return None
+        """The longest request that fits alone."""
         low, high = 0, self.load.spec.max_positions or MOST_TOKENS
+        if self.trace is not None:
+            return self._longest_traced(chosen, high)
         if self._fits(chosen, sequences=1, context_tokens=high, prompt_tokens=high):
             return high
         while low < high:
@@ -75,6 +81,20 @@ class Asker:
                 return int(lengths[-1])
             low, high = (int(lengths[held - 1]) if held else low), int(lengths[held]) - 1
         return low or None
+
+    def _longest_traced(self, chosen: ChosenGpu, most: int) -> int | None:
+        """The same in steps, one length at a time: a pass over each is traced."""
+
+        def fits(length: int) -> bool:
+            return bool(self._fits(chosen, sequences=1, context_tokens=length, prompt_tokens=length))
+
+        if fits(most):
+            return most
+        low, high = 0, -(-most // TRACED_STEP)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle * TRACED_STEP) else (low, middle)
+        return low * TRACED_STEP or None
 
     def _smallest_degree(self, chosen: ChosenGpu) -> int | None:
         """Degrees that divide the heads, smallest first."""
@@ -89,7 +109,8 @@ class Asker:
             return None
         length = int(self.load.context_tokens) if expected is None else expected.mean
         spread = self._spread(degree)
-        one, two = (self._plan(chosen, sequences=count, context_tokens=length, **spread) for count in (1, 2))
+        asked = {"context_tokens": length, "prompt_tokens": min(int(self.load.prompt_tokens), length), **spread}
+        one, two = (self._plan(chosen, sequences=count, **asked) for count in (1, 2))
         spare = int(one.capacity_bytes) - int(one.need_bytes)
         if spare < 0 or one.refused:
             return None

@@ -1,5 +1,7 @@
 """A serving phase of the plan: the engine's division of each GPU, judged by its own budget."""
 
+from functools import partial
+
 from planner.engine.assemble import Context
 from planner.engine.band import Band, band, case_class
 from planner.engine.phases.inference import generation_working_set
@@ -7,7 +9,8 @@ from planner.engine.phases.serving import PolicyNeed, plan_serving
 from planner.engine.phases.serving_layout import serving_gpus_needed
 from planner.engine.phases.surroundings import serving_surroundings
 from planner.engine.plan import Peak, PhasePlan, Verdict
-from planner.engine.servers import serving_workload
+from planner.engine.servers import ServingWorkload, serving_workload
+from planner.engine.term import Term
 from planner.engine.verdict import judge
 from planner.hardware import ChosenGpu
 from planner.model.spec import ModelSpec
@@ -20,8 +23,9 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     traced = phase.engine == "transformers" and spec.task != "diffusion"
     working_set = generation_working_set(phase, spec) if traced else ()
     planned = plan_serving(
-        phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node
-    )
+        phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node,
+        trace=partial(_traced_anew, phase) if traced else None,
+    )  # fmt: skip
     moments, tell = planned.ledger.settle()
     top = max(moments.values(), key=lambda moment: moment.allocated_bytes)
     overhead = sum(
@@ -50,6 +54,20 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
         warnings=planned.warnings,
         describe=planned.describe,
     )
+
+
+def _traced_anew(phase: Serving, load: ServingWorkload) -> tuple[Term, ...]:
+    """What `generate` works with for another workload than the phase's own."""
+    spread = phase.parallelism.model_copy(
+        update={"tensor": load.tensor_parallel, "pipeline": load.pipeline, "data": 1, "expert": load.expert_parallel}
+    )
+    asked = {
+        "concurrent_sequences": int(load.sequences),
+        "context_length": int(load.context_tokens),
+        "prompt_tokens": int(min(load.prompt_tokens, load.context_tokens)),
+        "parallelism": spread,
+    }
+    return generation_working_set(phase.model_copy(update=asked), load.spec)
 
 
 def _verdict(
