@@ -33,12 +33,15 @@ def self_attention(
     with t.module("self_attn", f"{LLAMA}: LlamaAttention.forward"):
         half = layer_dims(shape, "half head dim")
         linears = weights.linears
-        query = _heads(t, weights, "q", hidden_states)
-        key = _heads(t, weights, "k", hidden_states)
+        query = _heads(t, shape, weights, "q", hidden_states)
+        key = _heads(t, shape, weights, "k", hidden_states)
         value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
         query, key = (
             rotate(t, query, key, cos, sin, half) if shape.rotates_all else rotate_part(t, shape, query, key, cos, sin)
         )
+        if shape.qk_norm_rotated:
+            query = rms_norm(t, weights.norms["q"], query, "q_norm")
+            key = rms_norm(t, weights.norms["k"], key, "k_norm")
         if cache is not None:
             key, value = cache.update(t, key, value)
         if t.techniques.virtual_tokens == "prefix":
@@ -47,9 +50,9 @@ def self_attention(
         return linear(t, linears["o_proj"], ops.view(t, output))
 
 
-def _heads(t: Tape, weights: LayerWeights, name: str, hidden_states: Tensor) -> Tensor:
+def _heads(t: Tape, shape: LayerShape, weights: LayerWeights, name: str, hidden_states: Tensor) -> Tensor:
     projected = linear(t, weights.linears[f"{name}_proj"], hidden_states)
-    if name in weights.norms:
+    if name in weights.norms and not shape.qk_norm_rotated:
         projected = rms_norm(t, weights.norms[name], projected, f"{name}_norm")
     return ops.view(t, projected)
 
@@ -155,6 +158,11 @@ def _math(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor)
         return ops.contiguous(t, output, label="attention output, contiguous")
 
 
+def _aligned(mask: Dims) -> Dims:
+    """Rows of a bias are padded to the kernel's alignment (`attention.cpp: pad_bias`), which most sequences have."""
+    return (*mask[:-1], f"{mask[-1]} rounded up to 16") if mask[-1] == "prefix and sequence" else mask
+
+
 def _fused(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """Flash or memory-efficient attention: the output and one fp32 logarithm per row, instead of the scores."""
     name = f"sdpa ({shape.kernel})"
@@ -162,7 +170,7 @@ def _fused(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
         keep = [query, key, value]
         if mask is not None:
             with t.no_grad():
-                bias = t.new(mask.dims, query.dtype, "mask as a bias")
+                bias = t.new(_aligned(mask.dims), query.dtype, "mask as a bias")
                 t.tick("mask as a bias")
             keep.append(bias)
         rows = query.dims[1] if shape.kernel == "flash" else f"{query.dims[1]} rounded up to 32"

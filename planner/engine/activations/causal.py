@@ -11,6 +11,7 @@ from planner.engine.activations.norms import NormWeights
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.virtual import hold_prompt
 from planner.model.spec import ModelSpec
 
 
@@ -154,6 +155,7 @@ def embed(t: Tape, model: CausalModel, ids: Tensor, *, scaled: bool = False) -> 
     embedded = ops.embedding(t, model.embedding, ("batch", "sequence", model.embedding.dims[-1]), ids)
     if scaled:
         embedded = ops.elementwise(t, embedded, "scaled embedding")
+    hold_prompt(t, embedded)
     if recipe.needs_input_gradient(embedded.requires_grad):
         # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
         embedded = t.leaf(embedded)

@@ -242,6 +242,11 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("rank", loads.rank),
         Factor("virtual tokens", loads.virtual_tokens),
         Factor("prefix and sequence", loads.virtual_tokens + loads.sequence),
+        Factor(
+            "prefix and sequence rounded up to 16",
+            (loads.virtual_tokens + loads.sequence + 15) // 16 * 16,
+            "rows of the kernel's bias",
+        ),
         Factor("tile", _tile(loads.sequence, spec.stack.hidden_size), "of about as many tokens as the model is wide"),
         Factor("loss chunk", loads.loss_chunk),
         Factor("further chunks", -(-loads.sequence // loads.loss_chunk) - 1, "of the sequence, after the first"),

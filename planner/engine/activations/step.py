@@ -33,6 +33,7 @@ def _training(recipe: Recipe) -> Tape:
     if sharding is not None:
         sharding.before_model(t)
     loss, kept = model.train(t, inputs)
+    t.held.clear()
     if sharding is not None:
         loss = sharding.after_model(t, loss)
     t.autocast = None

@@ -171,6 +171,8 @@ class Tape:
     layer_hooks: Mapping[str, LayerHooks] | None = None
     """By slot: what gathers and scatters the weights of a layer around its run."""
     own_parameters: dict[str, Tensor] = field(default_factory=dict)
+    held: list[Tensor] = field(default_factory=list)
+    """What the callers of the model hold until its forward pass, with the loss, has returned."""
     _modules: list[str] = field(default_factory=list)
     _sequence: int = 0
 

@@ -1,4 +1,4 @@
-"""Prefix tuning: trained tokens in front of each layer's keys and values.
+"""Prompt and prefix tuning: trained tokens in front of the sequence, or of each layer's keys and values.
 
 Source: peft 0.21, `peft_model.py: PeftModelForCausalLM.forward`, `tuners/prefix_tuning/model.py`.
 """
@@ -7,13 +7,26 @@ from planner.engine.activations.autograd import Backward, Gradients, record
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
+PEFT_PROMPT = "peft 0.21, peft_model.py: PeftModelForCausalLM.forward"
 PEFT_PREFIX = "peft 0.21, tuners/prefix_tuning/model.py: trained keys and values of each layer"
 
 
+def hold_prompt(t: Tape, embedded: Tensor) -> None:
+    """peft's forward holds the trained tokens and the joined sequence while the model runs."""
+    if t.techniques.virtual_tokens != "prompt":
+        return
+    with t.module("prompt", PEFT_PROMPT):
+        batch, _, width = embedded.dims
+        t.held += [embedded.handle(), t.new((batch, "virtual tokens", width), embedded.dtype, "trained tokens")]
+        t.tick("trained tokens")
+
+
 def with_prefix(t: Tape, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values behind trained ones."""
+    """Keys and values behind trained ones, in a cache that peft's forward holds while the model runs."""
     with t.module("prefix", PEFT_PREFIX):
         found = [_joined(t, x, name) for x, name in ((keys, "keys"), (values, "values"))]
+        if not t.in_backward:
+            t.held += [x.handle() for x in found]
         return found[0], found[1]
 
 

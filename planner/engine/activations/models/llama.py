@@ -29,6 +29,7 @@ from planner.engine.activations.setting import RECORDED, Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.activations.tensor_parallel import gather, scatter, whole_table
+from planner.engine.activations.virtual import hold_prompt
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm, NormPart
 
@@ -154,6 +155,7 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
         inputs_embeds = scatter(
             t, ops.embedding(t, table, ("batch", "sequence", "hidden"), ids), sequence_parallel=split
         )
+        hold_prompt(t, inputs_embeds)
         if recipe.needs_input_gradient(inputs_embeds.requires_grad):
             # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
             inputs_embeds = t.leaf(inputs_embeds)
@@ -186,12 +188,13 @@ def _mask(t: Tape, body: DecoderBody, hidden_states: Tensor) -> Tensor | None:
     if not body.masked:
         return None
     kernel = body.layers[0].kernel
-    dims = ("batch", 1, "sequence", "sequence")
+    keys = "prefix and sequence" if t.techniques.virtual_tokens == "prefix" else "sequence"
+    dims = ("batch", 1, "sequence", keys)
     with t.module("mask", "transformers 5.24, masking_utils.py"), t.no_grad():
-        boolean = t.new(dims, "bool", "boolean mask")
+        boolean = t.new((1, *dims[1:]) if body.layers[0].shared_mask else dims, "bool", "boolean mask")
         t.tick("boolean mask")
         if kernel != "eager":
-            return boolean
+            return ops.view(t, boolean, *dims)
         bias = t.new(dims, hidden_states.dtype, "attention mask")
         t.tick("attention mask")
         return bias
@@ -295,6 +298,8 @@ def _shape(index: int, group: LayerGroup, setting: Setting) -> LayerShape:
         qkv_bias=mixer.qkv_bias,
         output_bias=mixer.output_bias,
         qk_norm=mixer.qk_norm is not None,
+        qk_norm_rotated=mixer.qk_norm_rotated,
+        shared_mask=not setting.needs_mask,
         attention_dropout=mixer.dropout > 0,
         gated=feed_forward.gated,
         activation=feed_forward.activation,
@@ -331,7 +336,7 @@ def has_llama_attention(group: LayerGroup) -> bool:
         and mixer.rotary_share == 1.0
         and mixer.rotary_pairs == "halves"
         and mixer.rotary_upcast == "none"
-        and not (mixer.qk_norm_rotated or mixer.scaled_by_position)
+        and not mixer.scaled_by_position
         and (mixer.qk_norm is None or _is_llamas(mixer.qk_norm, mixer.qk_norm_scope))
     )
 
