@@ -121,6 +121,12 @@ def record(
         output.node, output.output_index = node, index
 
 
+def keeps_now(tape: Tape, *inputs: Tensor) -> bool:
+    """Whether an operator on `inputs` keeps anything: not in a region that is going to be run again."""
+    runs_again = tape.frame is not None and not tape.frame.is_recomputing
+    return tape.grad_enabled and not runs_again and any(source.requires_grad for source in inputs)
+
+
 def run_backward(tape: Tape, root: GraphNode | None, output_index: int, gradient: Tensor) -> None:
     """Runs the graph behind an output of `root`, latest node first, as the engine's one thread per device does."""
     assert root is not None

@@ -68,6 +68,7 @@ def attention_shape(index: int, group: LayerGroup, setting: Setting, *, only_eag
         qkv_bias=mixer.qkv_bias,
         output_bias=mixer.output_bias,
         qk_norm=mixer.qk_norm is not None,
+        qk_norm_rotated=mixer.qk_norm_rotated,
         attention_dropout=mixer.dropout > 0 and setting.training,
         gated=feed_forward.gated,
         activation=feed_forward.activation,

@@ -39,11 +39,13 @@ def make_experts(t: Tape, recipe: Recipe, shape: LayerShape, experts: ExpertShap
 def mixture(t: Tape, shape: LayerShape, experts: ExpertShape, weights: LayerWeights, hidden_states: Tensor) -> Tensor:
     """`Qwen2MoeSparseMoeBlock.forward`, or `DeepseekV2Moe.forward` with shared experts that nothing weighs."""
     with t.module("mlp", MOE):
-        first = mlp(t, shape, weights, hidden_states) if experts.shared and experts.shared_gate else None
+        first = mlp(t, shape, weights, hidden_states) if experts.shared and experts.shared_first else None
         # The logits stay in a name of the block until it ends.
         logits, scores, places = _route(t, shape, experts, weights, hidden_states)
         output = _visit(t, shape, experts, weights, hidden_states, scores, places)
-        if first is not None:
+        if first is not None and not experts.shared_gate:
+            output = ops.add(t, output, first, "experts and shared experts")
+        elif first is not None:
             gate = saves_output(t, linear(t, weights.linears["shared_expert_gate"], hidden_states), "sigmoid")
             first = ops.mul(t, first, gate, "shared expert, weighed")
             del gate

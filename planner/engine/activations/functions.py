@@ -21,7 +21,7 @@ def activate(t: Tape, x: Tensor, name: str) -> Tensor:
         if name == "xielu":
             return _xielu(t, x)
         if name == "relu2":
-            return ops.square(t, ops.activation(t, x, "relu"))
+            return _wide_square(t, ops.activation(t, x, "relu"))
         return ops.activation(t, x, name)
 
 
@@ -50,7 +50,7 @@ def _gelu_new(t: Tape, x: Tensor) -> Tensor:
 
 def _xielu(t: Tape, x: Tensor) -> Tensor:
     """`XIELUActivation._xielu_python` (arXiv:2411.13010): two curves and a mask, each with a trained factor."""
-    rising, falling = (t.parameter((1,), x.dtype, trainable=True) for _ in range(2))
+    rising, falling = (t.parameter((1,), "fp32" if t.autocast else x.dtype, trainable=True) for _ in range(2))
     with t.no_grad():
         mask = t.new(x.dims, "bool", "x > 0")
         t.tick("x > 0")
@@ -58,6 +58,8 @@ def _xielu(t: Tape, x: Tensor) -> Tensor:
     above = ops.add(t, ops.mul(t, ops.mul(t, rising, x, "alpha x"), x, "alpha x ** 2"), linear, "curve above zero")
     del linear
     smallest = ops.activation(t, x, "min")
+    if t.autocast:
+        smallest = ops.to(t, smallest, "fp32", "input cast by autocast")
     bent = ops.add(t, saves_output(t, smallest, "expm1"), x, "expm1 less x")
     del smallest
     curve = ops.mul(t, bent, falling, "bent curve")
@@ -100,6 +102,11 @@ def _from_output(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> G
 
 def cube(t: Tape, x: Tensor) -> Tensor:
     """`torch.pow(x, 3.0)`; its backward is that of the square."""
+    return _wide_square(t, x)
+
+
+def _wide_square(t: Tape, x: Tensor) -> Tensor:
+    """A power, which autocast computes in fp32."""
     if t.autocast:
         x = ops.to(t, x, "fp32", "input cast by autocast")
     return ops.square(t, x)

@@ -18,6 +18,7 @@ CLASSES = "transformers 5.24, {}.forward"
 NAMED = {
     "kernel": TORCH,
     "kernel-in-fp32": CLASSES.format("OlmoLayerNorm"),
+    "kernel-one-plus": CLASSES.format("NemotronLayerNorm1P"),
     "weight-after-cast": CLASSES.format("LlamaRMSNorm"),
     "weight-in-fp32": CLASSES.format("Olmo2RMSNorm"),
     "one-plus-weight": CLASSES.format("Gemma2RMSNorm"),
@@ -56,6 +57,8 @@ def normalise(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
             return layer_norm(t, x, weights.weight, weights.bias)
         if code == "kernel-in-fp32":
             return ops.to(t, layer_norm(t, ops.to(t, x, "fp32", "input in fp32"), None, None), x.dtype, "cast back")
+        if code == "kernel-one-plus":
+            return _kernel_one_plus(t, weights, x)
         if code == "one-plus-weight":
             return _one_plus_weight(t, weights.weight, x)
         if code == "centred-in-fp32":
@@ -83,6 +86,19 @@ def _one_plus_weight(t: Tape, weight: Tensor | None, x: Tensor) -> Tensor:
     output = _root_mean_square(t, ops.to(t, x, "fp32", "input in fp32"))
     output = ops.mul(t, output, ops.shift(t, ops.to(t, weight, "fp32", "weight in fp32"), "1 + weight"), "weighted")
     return ops.to(t, output, x.dtype, "output")
+
+
+def _kernel_one_plus(t: Tape, weights: NormWeights, x: Tensor) -> Tensor:
+    """`NemotronLayerNorm1P`: what autocast would bring to fp32 is brought to its own dtype, and it is switched off."""
+    assert weights.weight is not None
+    weight, bias = ops.shift(t, weights.weight, "1 + weight"), weights.bias
+    outer, t.autocast = t.autocast, None
+    if outer is not None:
+        x, weight = ops.to(t, x, outer, "input cast"), ops.to(t, weight, outer, "weight cast")
+        bias = ops.to(t, bias, outer, "bias cast") if bias is not None else None
+    out = layer_norm(t, x, weight, bias)
+    t.autocast = outer
+    return out
 
 
 def _root_mean_square(t: Tape, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ linalg_solve_triangular_backward`; `CopySlices::apply` in `torch/csrc/autograd/f
 
 from dataclasses import dataclass
 
-from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.autograd import Gradients, keeps_now, record
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
@@ -123,9 +123,7 @@ def walk(t: Tape, over: Walk, out: Tensor, start: Tensor) -> tuple[Tensor, Tenso
     """
     chunk: Dims = (*over.state[:2], over.output[-2], over.state[-1])
     sources = over.inputs()
-    runs_again = t.frame is not None and not t.frame.is_recomputing
-    keeps = t.grad_enabled and not runs_again and any(source.requires_grad for source in sources)
-    kept = [start, *(_kept(t, over) if keeps else ())]
+    kept = [start, *(_kept(t, over) if keeps_now(t, *sources) else ())]
     corrected = t.new(chunk, "fp32", "corrected values of one chunk")
     across = t.new(chunk, "fp32", "output across chunks")
     within = t.new(chunk, "fp32", "output within a chunk")

@@ -182,6 +182,10 @@ def _attention(
             qkv, (query, key, value) = None, _separate(t, form, layer, hidden_states)
         if shape.rotates:
             query, key = _rotated(t, form, shape, query, key, around)
+        if shape.qk_norm_rotated:
+            query, key = (
+                normalise(t, layer.parts.norms[name], x, f"{name}_norm") for name, x in (("q", query), ("k", key))
+            )
         if layer.cache is not None:
             key, value = layer.cache.update(t, key, value)
         weights: Tensor | None = None
@@ -221,7 +225,7 @@ def _separate(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor) ->
     made: list[Tensor] = []
     for name in ("q", "k"):
         projected = linear(t, linears[f"{name}_proj"], hidden_states)
-        if name in norms:
+        if name in norms and not shape.qk_norm_rotated:
             projected = normalise(t, norms[name], projected, f"{name}_norm")
             if form.qk_norm_scope == "each":
                 # Every head has a norm of its own (StableLM 2); their outputs are joined again.

@@ -8,7 +8,7 @@ Source: transformers 5.24, `models/mamba/modeling_mamba.py: MambaMixer.forward`,
 from dataclasses import dataclass
 
 from planner.engine.activations import ops
-from planner.engine.activations.autograd import Gradients, record
+from planner.engine.activations.autograd import Gradients, keeps_now, record
 from planner.engine.activations.blocks import linear, make_linear, rms_norm
 from planner.engine.activations.functions import activate, saves_output
 from planner.engine.activations.norms import NormWeights, normalise
@@ -165,7 +165,12 @@ def _recurrence(t: Tape, discrete_a: Tensor, delta: Tensor, c: Tensor, x: Tensor
     start = t.new((dims[0], dims[1], dims[3]), narrow, "state before the first token")
     t.tick("state before the first token")
     kept = [discrete_a, start, c]
-    if narrow == discrete_a.dtype:
+    if not keeps_now(t, discrete_a, delta, c):
+        # Each token's state replaces the one before it.
+        kept += [
+            t.new((dims[0], dims[1], dims[3]), dtype, "state of one token") for dtype in (discrete_a.dtype, narrow)
+        ]
+    elif narrow == discrete_a.dtype:
         kept.append(t.new(dims, narrow, "states of all tokens"))
     else:
         # What is read of the last state is its 16-bit copy alone.

@@ -22,6 +22,8 @@ class ExpertShape:
     shared: bool
     """Every token also passes a feed-forward of its own, the layer's `ffn`."""
     shared_gate: bool
+    shared_first: bool = False
+    """The shared expert is computed before the router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class LayerShape:
     latent: LatentShape | None = None
     narrow_softmax: bool = False
     """Eager attention computes its softmax in the model's dtype, without fp32 (Llama 4)."""
+    qk_norm_rotated: bool = False
+    """Queries and keys are normalised after they were rotated."""
     gated_queries: bool = False
     """The query projection is twice as wide; its second half gates the output (Qwen3-Next)."""
     whole_qk_norm: bool = False

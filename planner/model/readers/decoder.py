@@ -48,6 +48,7 @@ class Traits:
     qk_norm: Switch = False
     qk_norm_kind: Norm = RMS_NORM
     qk_norm_scope: Literal["head", "all", "each"] = "head"
+    qk_norm_rotated: bool = False
     head_dim: str = "head_dim"
     kv_heads: str = "num_key_value_heads"
     ffn: str = "intermediate_size"
@@ -107,6 +108,7 @@ def attention(config: Config, traits: Traits, window: int | None = None) -> Atte
         window=window,
         dropout=config.number(traits.dropout, 0.0, maximum=1.0),
         qk_norm_scope=traits.qk_norm_scope,
+        qk_norm_rotated=traits.qk_norm_rotated,
         fused=traits.fused_qkv,
         rotary_share=rotary_share(config, _usual_share(config, traits)) if traits.rotary else 0.0,
         rotary_pairs=traits.rotary_pairs,

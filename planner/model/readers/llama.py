@@ -92,7 +92,9 @@ TRAITS: dict[str, Traits] = {
         scaled_logits=True,
     ),
     "arcee": Traits(qkv_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
-    "hunyuan_v1_dense": Traits(qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True),
+    "hunyuan_v1_dense": Traits(
+        qkv_bias="attention_bias", output_bias="attention_bias", qk_norm=True, qk_norm_rotated=True
+    ),
     "ernie4_5": Traits(
         qkv_bias="use_bias",
         output_bias="use_bias",
@@ -102,7 +104,7 @@ TRAITS: dict[str, Traits] = {
     ),
     "helium": Traits(norm=_WEIGHT_IN_FP32, qkv_bias="attention_bias", mlp_bias="mlp_bias", rotary_pairs="neighbours"),
     "nemotron": Traits(
-        norm=LAYER_NORM,
+        norm=replace(LAYER_NORM, code="kernel-one-plus"),
         rotary_share=0.5,
         qkv_bias="attention_bias",
         output_bias="attention_bias",

@@ -97,6 +97,7 @@ class Sparsity:
     sparse: Sparse = all_sparse
     shared: Shared = no_shared
     shared_gate: bool = False
+    shared_first: bool = False
     bias: bool = False
     router: LinearKind = "subclass"
     router_bias: bool = False
@@ -184,13 +185,15 @@ SPARSE: dict[str, Sparsity] = {
         replace(DENSE["ernie4_5"], head_bias="use_bias"),
         sparse=ernie_interval,
         shared=shared_experts("moe_num_shared_experts", bias="use_bias"),
+        shared_first=True,
         correction=True,
         routing=Routing(fp32=True, fp32_weights=False),
     ),
     "hunyuan_v1_moe": Sparsity(
-        replace(_ATTENTION_BIAS, qk_norm=True),
+        replace(_ATTENTION_BIAS, qk_norm=True, qk_norm_rotated=True),
         size="intermediate_size",
         shared=_hunyuan_shared,
+        shared_first=True,
         router="linear",
         routing=Routing(fp32=True),
     ),
@@ -226,6 +229,7 @@ def mixture(config: Config, sparsity: Sparsity) -> MixtureOfExperts:
         bias=sparsity.bias,
         shared=sparsity.shared(config),
         shared_gate=sparsity.shared_gate,
+        shared_first=sparsity.shared_first,
         router=sparsity.router,
         router_bias=sparsity.router_bias,
         transposed=sparsity.transposed,

@@ -39,6 +39,7 @@ TRAITS = {
         gated=False,
         qk_norm=True,
         qk_norm_kind=_NO_WEIGHT,
+        qk_norm_rotated=True,
         mlp_names=("", "fc1", "fc2"),
     ),
     "minicpm3": replace(_BIASED, mlp_bias="mlp_bias"),
@@ -62,7 +63,11 @@ def read(config: Config, task: str | None) -> ModelSpec:
         extra += [Tensor("act_fn.alpha_p", (1,)), Tensor("act_fn.alpha_n", (1,))]
     seen = traits.windows(config, count)
     kinds = {window: layer(traits, attention(config, traits, window), network, tuple(extra)) for window in set(seen)}
-    return decoder_model(config, task, traits, merged(kinds[window] for window in seen))
+    spec = decoder_model(config, task, traits, merged(kinds[window] for window in seen))
+    if config.model_type == "nanochat" and spec.head is not None:
+        # Its logits alone are capped, by a constant of the class where the file states none.
+        return replace(spec, head=replace(spec.head, softcap=config.raw("final_logit_softcapping", 15.0) is not None))
+    return spec
 
 
 def _latent(config: Config) -> LatentAttention:

@@ -69,6 +69,8 @@ class MixtureOfExperts:
     """Experts that every token visits, as one feed-forward."""
     shared_gate: bool = False
     """A (1, hidden) linear layer weighs the shared expert (Qwen2-MoE)."""
+    shared_first: bool = False
+    """The shared expert is computed before the router (Hunyuan, ERNIE), not after the others."""
     router: LinearKind = "subclass"
     router_bias: bool = False
     expert_kind: LinearKind = "subclass"

@@ -12,11 +12,17 @@ Shard = Literal["column", "row", "vocab", "replicated"]
 
 
 NormCode = Literal[
-    "kernel", "kernel-in-fp32", "weight-after-cast", "weight-in-fp32", "one-plus-weight", "centred-in-fp32"
+    "kernel",
+    "kernel-in-fp32",
+    "kernel-one-plus",
+    "weight-after-cast",
+    "weight-in-fp32",
+    "one-plus-weight",
+    "centred-in-fp32",
 ]
-"""How the model's class computes a norm: one PyTorch kernel, in the layer's dtype or in fp32 (OLMo); or in Python, in
-fp32, and then weighted after the cast back (Llama), before it (OLMo 2), before it by one plus the weight (Gemma), or
-centred first (Cohere)."""
+"""How the model's class computes a norm: one PyTorch kernel, in the layer's dtype, in fp32 (OLMo) or weighted by one
+plus the weight and under autocast in 16 bits (Nemotron); or in Python, in fp32, and then weighted after the cast back
+(Llama), before it (OLMo 2), before it by one plus the weight (Gemma), or centred first (Cohere)."""
 
 
 @dataclass(frozen=True, slots=True)

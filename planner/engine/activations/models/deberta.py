@@ -123,7 +123,9 @@ def _embed(t: Tape, model: Deberta, ids: Tensor, mask: Tensor) -> Tensor:
         zeros = t.new(inputs_embeds.dims, inputs_embeds.dtype, "zeros for positions")
         t.tick("zeros for positions")
         embeddings = normalise(t, model.norm, inputs_embeds, "LayerNorm")
-        embeddings = ops.mul(t, embeddings, mask.handle(), "masked embeddings")
+        own_mask = ops.to(t, mask.handle(), embeddings.dtype, "mask in the embeddings' dtype")
+        embeddings = ops.mul(t, embeddings, own_mask, "masked embeddings")
+        del own_mask
         if model.body.dropout:
             embeddings = ops.dropout(t, embeddings)
         del zeros

@@ -91,6 +91,7 @@ def expert_shape(mixture: MixtureOfExperts, setting: Setting) -> ExpertShape:
         router_bias=mixture.router_bias,
         shared=mixture.shared is not None,
         shared_gate=mixture.shared_gate,
+        shared_first=mixture.shared_gate or mixture.shared_first,
     )
 
 
