@@ -292,3 +292,13 @@ def test_llama_cpp_prints_68_mib_of_host_buffer_for_qwen3_30b_at_32768_tokens():
     spec = llama(48, 2048, 32, 4, 6144, 151936)
     fields = {"engine": "llama.cpp", "weights": "q4_k_m", "context_length": 32768}
     assert plan(spec, "rtx-4090", **fields).details["buffers"]["host_bytes"] == 68 * MIB
+
+
+def test_graphs_that_count_against_the_budget_widen_the_band():
+    # vllm-project/vllm#57936 and others: 0.09 to 2.44 GiB after capture
+    before, since = (plan(LLAMA_8B, engine_version=version).needs["h100-sxm5-80gb"] for version in ("0.20", "0.21"))
+    assert before.low_bytes == before.need_bytes == before.high_bytes
+    assert since.high_bytes - since.need_bytes == 2000 * MIB
+    assert since.need_bytes - since.low_bytes == 410 * MIB
+    eager = plan(LLAMA_8B, engine_version="0.21", cuda_graphs=False).needs["h100-sxm5-80gb"]
+    assert eager.low_bytes == eager.high_bytes

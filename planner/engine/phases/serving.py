@@ -33,7 +33,8 @@ class PolicyNeed:
     """Why the engine would not start, in its own terms."""
     low_bytes: int
     high_bytes: int
-    """The need by the rules of other versions, where the version is not stated, and with blocks that stay unused."""
+    """The need by the rules of other versions, where the version is not stated, with blocks that stay unused, and with
+    allowances at their ends."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ def plan_serving(
 
 def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
     """The need by the assumed version, and how far those of other versions lie below and above it."""
-    need = int(plan.need_bytes)
-    high = need + max(above, int(plan.slack_bytes))
-    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, need - below, high)
+    need, (less, more) = int(plan.need_bytes), plan.unsure_bytes
+    high = need + max(above, int(plan.slack_bytes)) + more
+    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, need - below - less, high)
 
 
 def _versions_apart(phase: Serving, load: ServingWorkload) -> ServingWorkload | None:

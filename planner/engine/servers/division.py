@@ -95,6 +95,8 @@ class ServerPlan:
     tokens_available: Any = None
     slack_bytes: Any = 0
     """What may be held beyond the need without being used, such as freed blocks of sizes nobody asks for again."""
+    unsure_bytes: tuple[int, int] = (0, 0)
+    """How much less and how much more the allowances among the need may turn out to be."""
     blocks_available: Any = None
     """Blocks of the pool, for engines that count in them."""
     refused: Any = False

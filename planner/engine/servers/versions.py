@@ -48,6 +48,8 @@ class VllmRules:
     v1_from: Version
     spread_from: Version
     """The oldest version that an unstated one may be."""
+    graphs_mib: tuple[float, float]
+    """The least and the most that captured graphs of the default sizes took."""
     moe_chunk_tokens: int
     moe_workspace_formats: tuple[str, ...]
     mxfp4_hidden_multiple: int
@@ -76,6 +78,7 @@ def vllm_rules() -> VllmRules:
         assumed_version=record["assumed_version"],
         v1_from=tuple(record["v1_from"]),
         spread_from=tuple(record["spread_from"]),
+        graphs_mib=tuple(record["graphs_mib"]),
         moe_chunk_tokens=record["moe_chunk_tokens"],
         moe_workspace_formats=tuple(record["moe_workspace_formats"]),
         mxfp4_hidden_multiple=record["mxfp4_hidden_multiple"],
