@@ -50,6 +50,8 @@ class VllmRules:
     """The oldest version that an unstated one may be."""
     graphs_mib: tuple[float, float]
     """The least and the most that captured graphs of the default sizes took."""
+    non_torch_seen: str
+    """What logs of other versions and cards show of non-torch memory, for whoever asks how sure the figure is."""
     moe_chunk_tokens: int
     moe_workspace_formats: tuple[str, ...]
     mxfp4_hidden_multiple: int
@@ -79,6 +81,7 @@ def vllm_rules() -> VllmRules:
         v1_from=tuple(record["v1_from"]),
         spread_from=tuple(record["spread_from"]),
         graphs_mib=tuple(record["graphs_mib"]),
+        non_torch_seen=record["non_torch_seen"],
         moe_chunk_tokens=record["moe_chunk_tokens"],
         moe_workspace_formats=tuple(record["moe_workspace_formats"]),
         mxfp4_hidden_multiple=record["mxfp4_hidden_multiple"],

@@ -103,6 +103,7 @@ def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, ba
         unseen, source = int(alone_mib * MIB) + links.bytes, f"{band.source}. {links.source}"
     else:
         unseen, source = int((linked_mib if load.tensor_parallel > 1 else alone_mib) * MIB), band.source
+    source = f"{source}. {vllm_rules().non_torch_seen}"
     terms = [Term("overhead", "non-torch memory", (Factor("bytes", unseen),), ("load", *RUNNING), source)]
     if band.generation == "V1" and alone_mib is not None:
         before = f"vllm/v1/worker/gpu_worker.py: exists before the first snapshot, outside the share. {context.source}"
