@@ -302,3 +302,31 @@ def test_graphs_that_count_against_the_budget_widen_the_band():
     assert since.need_bytes - since.low_bytes == 410 * MIB
     eager = plan(LLAMA_8B, engine_version="0.21", cuda_graphs=False).needs["h100-sxm5-80gb"]
     assert eager.low_bytes == eager.high_bytes
+
+
+def test_tensorrt_says_when_no_sequence_fits_and_when_only_shorter_ones_do():
+    nothing = plan(LLAMA_8B, "t4", engine="tensorrt-llm").needs["t4"].refusal
+    assert nothing.startswith("Impossible to fit in any sequence in kvCache")
+    capped = plan(LLAMA_8B, "rtx-4090", engine="tensorrt-llm", context_length=131072).needs["rtx-4090"].refusal
+    assert capped.startswith("TensorRT-LLM caps max_seq_len at the ")
+    assert plan(LLAMA_8B, engine="tensorrt-llm").needs["h100-sxm5-80gb"].refusal is None
+
+
+def test_tensorrt_takes_its_share_in_whole_blocks():
+    # docs/source/reference/memory.md: 0.9 of 70.48 GiB free are 4060 blocks of 64 tokens, 63.44 GiB
+    block = 64 * 262144
+    assert round(0.9 * 70.48 * GIB / block) == 4060
+    assert 4060 * block == pytest.approx(63.44 * GIB, rel=1e-3)
+    older, newer = (
+        plan(LLAMA_8B, engine="tensorrt-llm", engine_version=version).details["kv"] for version in ("0.12", "1.0")
+    )
+    assert older["tokens_available"]["h100-sxm5-80gb"] % 64 == 0
+    assert newer["tokens_available"]["h100-sxm5-80gb"] % 32 == 0
+
+
+def test_a_stated_pool_of_tensorrt_is_no_larger_than_what_is_free():
+    asked = plan(LLAMA_8B, engine="tensorrt-llm", kv_cache_memory_bytes=200 * GIB).details["engine_budget"]
+    parts = asked["h100-sxm5-80gb"]
+    assert parts["reserved_bytes"] == pytest.approx(parts["total_bytes"], rel=1e-6)
+    small = plan(LLAMA_8B, engine="tensorrt-llm", kv_cache_memory_bytes=4 * GIB).details["engine_budget"]
+    assert small["h100-sxm5-80gb"]["kv_cache_bytes"] == 4 * GIB

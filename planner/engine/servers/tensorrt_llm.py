@@ -57,18 +57,30 @@ def plan_tensorrt_llm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overh
         pool_bytes = stated if free is None else smaller(stated, free)
     budget_bytes = None if pool_bytes is None else fixed_bytes + pool_bytes
     refused: Any = False if total is None else fixed_bytes >= total
-    refusal = (
-        "Failed to allocate KV cache: TensorRT-LLM would not start, because weights and the trial run leave nothing "
-        "free. Lower max_num_tokens or add GPUs."
-    )
+    available = pool_tokens(pool_bytes, held, load, block)
     return ServerPlan(
         held,
         need_bytes=fixed_bytes + held.cache_bytes,
         capacity_bytes=None if total is None or budget_bytes is None else smaller(total, budget_bytes),
         budget=held.budget(total, budget_bytes, pool_bytes),
-        tokens_available=pool_tokens(pool_bytes, held, load, block),
+        tokens_available=available,
         refused=refused,
-        refusal=refusal if single(fixed_bytes) and refused else None,
+        refusal=_refusal(load, refused, available) if single(fixed_bytes) and single(available) else None,
+    )
+
+
+def _refusal(load: ServingWorkload, refused: bool, available: Any) -> str | None:
+    """What TensorRT-LLM says (pyexecutor/resource_manager.py): it starts with shorter sequences where some fit."""
+    if refused or available == 0:
+        return (
+            "Impossible to fit in any sequence in kvCache: TensorRT-LLM would not start, because weights and the trial "
+            "run leave nothing free. Lower max_num_tokens or add GPUs."
+        )
+    if available is None or not rate(load) or available >= load.context_tokens:
+        return None
+    return (
+        f"TensorRT-LLM caps max_seq_len at the {available} tokens that its cache holds and refuses longer requests. "
+        "Raise free_gpu_memory_fraction, lower max_num_tokens or add GPUs."
     )
 
 
