@@ -100,3 +100,20 @@ def test_a_head_on_the_host_is_copied_for_large_batches():
 def test_a_model_with_scalars_or_convolutions_has_a_size_in_every_file_type(preset):
     answer = serving(preset, "l4", engine="llama.cpp", weights="q8_0", context_length=77)
     assert 10**7 < answer["buffers"]["model_total_bytes"] < 10**9
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_an_encoder_has_no_pool_of_tokens_but_a_longest_input_and_copies(engine):
+    answer = serving("BAAI/bge-large-en", "l4", engine=engine, weights="fp16", context_length=512,
+                     concurrent_sequences=64)["kv"]  # fmt: skip
+    assert answer["tokens_available"] == answer["max_concurrency"] == {"l4": None}
+    assert answer["largest_context"] == {"l4": 512}
+    assert answer["replicas"] == {"l4": 1}
+
+
+def test_a_model_of_images_has_no_length():
+    answer = serving("google/vit-base-patch16-224", "l4", engine="transformers", concurrent_sequences=256)
+    assert answer["kv"]["largest_context"] == {"l4": None}
+    # 165 MiB of weights in 16 bits, and a pass over 256 images of 197 patches
+    assert answer["components"]["weights"] == pytest.approx(86.57e6 * 2, rel=0.01)
+    assert answer["components"]["temporaries"] > 256 * 197 * 768 * 4 * 2

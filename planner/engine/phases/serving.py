@@ -127,8 +127,8 @@ def _spread(load: ServingWorkload, gpu: ChosenGpu, overheads: Overheads) -> tupl
 
 
 def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:
-    """Cache rates and capacities per GPU id; tokens are those of one replica."""
-    available = {gpu_id: plan.tokens_available for gpu_id, plan in plans.items()}
+    """Cache rates and capacities per GPU id; tokens are those of one replica, None for a model that keeps none."""
+    available = {gpu_id: plan.tokens_available if plan.holdings.cache_bytes else None for gpu_id, plan in plans.items()}
     spread = phase.context_distribution
     expected = {} if spread is None else {"tokens_expected": int(load.sequences) * spread.mean}
     return {

@@ -65,7 +65,9 @@ class Asker:
         return plan_server(self.engine, changed, chosen, self.hardware.overheads, working_set)
 
     def _largest_context(self, chosen: ChosenGpu) -> int | None:
-        """The longest request that fits alone."""
+        """The longest request that fits alone; a model of images has no length."""
+        if self.load.spec.stack.embedding is None:
+            return None
         low, high = 0, self.load.spec.max_positions or MOST_TOKENS
         if self.trace is not None:
             return self._longest_traced(chosen, high)
