@@ -5,7 +5,7 @@ from typing import Literal
 
 Context = Literal["none", "ring", "ulysses"]
 Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer"]
-Fp8 = Literal["none", "torchao", "transformer-engine"]
+Fp8 = Literal["none", "torchao", "torchao-compiled", "transformer-engine", "transformer-engine-cached"]
 VirtualTokens = Literal["none", "prompt", "prefix"]
 Smoothing = Literal["none", "trainer", "loss"]
 

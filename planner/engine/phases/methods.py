@@ -104,8 +104,12 @@ def _uses_liger(phase: TrainingStep) -> bool:
 def _fp8(phase: TrainingStep) -> Fp8:
     if phase.precision != "fp8":
         return "none"
-    transformer_engine = phase.activation_profile == "megatron-core" or phase.fp8_recipe == "blockwise"
-    return "transformer-engine" if transformer_engine else "torchao"
+    if phase.activation_profile == "megatron-core":
+        return "transformer-engine-cached"
+    if phase.fp8_recipe == "blockwise":
+        return "transformer-engine"
+    compiled = phase.compile or phase.activation_profile in ("torchtitan", "torchtune")
+    return "torchao-compiled" if compiled else "torchao"
 
 
 def _smoothing(phase: TrainingStep) -> Smoothing:

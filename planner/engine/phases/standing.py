@@ -43,6 +43,7 @@ MEGATRON_WORKSPACES = (
     Term("temporaries", "Transformer Engine's cuBLAS workspace", (Factor("bytes", 32 * 2**20),), ALL,
          "Transformer Engine, pytorch/module/base.py: 32 MiB on Hopper, a tensor of its own"),
 )  # fmt: skip
+FLOAT8_WORKSPACES = "Transformer Engine 2, pytorch/module/linear.py: _fp8_workspaces, told is_first_microbatch"
 LIVE_PARAMETERS = 1_000_000_000
 LIVE = "DeepSpeed configuration, stage3_max_live_parameters: 1e9 parameters stay gathered at most"
 
@@ -66,6 +67,8 @@ class StateChoices:
     updates_in_backward: bool
     profile: str
     version: str
+    caches_float8: bool = False
+    """Float8 copies of weights stay from one micro-batch to the next."""
     ends: Ends | None = None
     """For a part of a model with no layers but its own, which ends it has."""
 
@@ -88,6 +91,7 @@ class StateChoices:
             updates_in_backward(phase),
             phase.activation_profile,
             phase.framework_version,
+            phase.precision == "fp8" and phase.activation_profile == "megatron-core",
             ends,
         )
 
@@ -124,8 +128,11 @@ def recipe_precision(phase: TrainingStep) -> str:
     DeepSpeed takes no part in autocast: asked for mixed precision, it keeps 16-bit weights and an fp32 master copy
     (DeepSpeed `runtime/engine.py: _configure_distributed_model`, `runtime/bf16_optimizer.py`). Under FSDP, float8 is
     what the linear layers of mixed precision compute in: shards and states stay in fp32 (torchtitan `docs/float8.md`).
+    In Megatron Core it comes beside `--bf16`, whose optimizer has a master copy (`core/optimizer/__init__.py`).
     """
     spread = phase.parallelism
+    if phase.precision == "fp8" and phase.activation_profile == "megatron-core":
+        return "bf16-fp32-master"
     if phase.precision == "fp8" and gathers_are_recorded(spread):
         return "amp-bf16"
     if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
@@ -149,6 +156,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     terms = (
         *_kept_weights(spec, choices, shards),
         *_adapter_weights(choices, tensors),
+        *_float8_copies(spec, choices),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),
         *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
         *_whole_table_gradient(spec, choices, elements),
@@ -156,6 +164,20 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *sharding_buffers(parallelism, parameters(spec), held, COMPUTE_BYTES, gradient_bytes, choices.profile),
     )
     return Standing(terms, elements)
+
+
+def _float8_copies(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
+    """Transformer Engine's workspaces: each linear weight of the layers and its transpose in one byte."""
+    if not choices.caches_float8:
+        return ()
+    spread = choices.parallelism
+    elements = sum(
+        shard_elements(weight, spread.tensor, spread.expert) * copies
+        for weight, copies in stage_weights(spec, spread.pipeline, choices.ends)
+        if weight.group is not None and weight.kind in ("linear", "conv1d", "expert")
+    )
+    factors = (Factor("linear weights", elements), Factor("as they are and transposed", 2), Factor("bytes", 1))
+    return (Term("weights", "linear weights in float8", factors, ALL, FLOAT8_WORKSPACES),)
 
 
 def _elements(tensors: tuple[ParameterTensor, ...]) -> int:

@@ -133,6 +133,35 @@ def test_torchao_float8_keeps_16_bit_inputs_and_transformer_engine_8_bit_ones() 
     assert engine == bf16 + LAYERS * (2 * weights + TOKENS * (inputs - shared))
 
 
+def test_megatron_keeps_float8_weights_and_their_transposes_for_the_whole_step() -> None:
+    # Transformer Engine 2, `_fp8_workspaces`: Megatron Core tells which micro-batch it is, so they are made once.
+    half, float8 = (
+        plan(precision=name, activation_profile="megatron-core").moments["start_of_step"].components
+        for name in ("bf16-fp32-master", "fp8")
+    )
+    weights = sum(inputs * outputs for inputs, outputs in LINEARS)
+    assert float8["weights"] - half["weights"] == LAYERS * 2 * weights
+    assert float8["optimizer_states"] == half["optimizer_states"]
+
+
+def test_eager_torchao_casts_through_two_copies_in_fp32() -> None:
+    # torchao 0.18 on a Llama of two layers (hidden 256, feed-forward 640, 64 tokens of vocabulary), 2 × 128 tokens
+    model = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 640, "vocab_size": 64,
+        "rms_norm_eps": 1e-6, "hidden_act": "silu", "tie_word_embeddings": False,
+    }  # fmt: skip
+    step = {"precision": "fp8", "optimizer": "sgd", "micro_batch_size": 2, "sequence_length": 128}
+
+    def moments(**fields: Any) -> list[int]:
+        source = {"model": {"config": model, "task": "causal-lm"}, "phases": {"training": step | fields}}
+        found = estimate(Scenario.of(source), load_catalog()).phases["training"].moments
+        return [found[name].allocated_bytes for name in ("forward", "end_of_forward", "backward")]
+
+    assert moments() == pytest.approx([10407736, 8967992, 10636616], rel=3e-5)
+    assert moments(compile=True)[2] < moments()[2]
+
+
 def test_losses_hold_fewer_logits_the_more_they_are_fused() -> None:
     def peak(**loss: Any) -> int:
         return plan(activation_checkpointing="full", optimizer="sgd", sequence_length=4096, **loss).peak.allocated_bytes
