@@ -68,6 +68,8 @@ class OptimizerRecord:
     source: str
     quantized_from: Mapping[str, int] | None = None
     paged_from_elements: int | None = None
+    needs_fp32: bool = False
+    """Its code fails on 16-bit weights."""
     in_backward: bool = False
     """It updates each weight as soon as its gradient is there, and frees the gradient."""
 

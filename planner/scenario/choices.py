@@ -73,6 +73,8 @@ _OPTIMIZERS = records("optimizers")
 OPTIMIZERS = Choices(_labels(_OPTIMIZERS, ("adamw", "adam", "sgd", "sgd_momentum")))
 OPTIMIZER_KERNELS = {name: record.implementations for name, record in _OPTIMIZERS.items()}
 """Which implementations each optimizer has; `*` is one of its own that is always used."""
+FP32_OPTIMIZERS = frozenset(name for name, record in _OPTIMIZERS.items() if record.needs_fp32)
+"""Optimizers whose code fails on 16-bit weights."""
 OPTIMIZER_IMPLEMENTATIONS = Choices(
     {"foreach": "foreach", "fused": "Fused", "for-loop": "One tensor at a time", "transformers": "Transformers' own"}
 )

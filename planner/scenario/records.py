@@ -15,6 +15,7 @@ class Record:
     label: str
     kind: str
     implementations: tuple[str, ...]
+    needs_fp32: bool = False
 
 
 def records(folder: str) -> Mapping[str, Record]:
@@ -23,7 +24,10 @@ def records(folder: str) -> Mapping[str, Record]:
         found = [json.loads(path.read_text("utf-8")) for path in resource(folder).glob("*.json")]
         listed = {
             str(item["id"]): Record(
-                str(item["label"]), str(item.get("kind", "")), tuple(item.get("implementations", ()))
+                str(item["label"]),
+                str(item.get("kind", "")),
+                tuple(item.get("implementations", ())),
+                bool(item.get("needs_fp32", False)),
             )
             for item in found
         }

@@ -243,8 +243,8 @@ class TrainingStep(ModelRun, LossFields, CheckpointingFields):
     label_smoothing: float = declare(
         0.0,
         "Label smoothing",
-        "Share of the target that is spread over all classes. The Trainer of transformers then computes the loss itself, "
-        "in the type of the logits, and keeps it twice.",
+        "Share of the target that is spread over all classes. The Trainer of transformers then computes the loss "
+        "itself, in the type of the logits, and keeps it twice.",
         ge=0.0,
         le=0.99,
         step=0.05,

@@ -102,3 +102,32 @@ def test_an_evaluation_without_a_loss_has_no_use_for_its_settings(check: Any) ->
 def test_adapters_that_are_not_trained_are_warned_of(check: Any) -> None:
     found = check("fine_tuning", method="full", lora={"rank": 64})
     assert found == {"warning lora.rank": "This changes nothing: the method trains no adapters."}
+
+
+def test_soap_needs_weights_in_fp32(check: Any) -> None:
+    # nikhilvyas/SOAP a1e5535: GG in fp32 does not take up an outer product in bf16
+    found = check("training", precision="bf16", optimizer="soap")
+    assert found == {"warning optimizer": "SOAP fails on weights of 16 bits; train in fp32 or mixed precision."}
+    assert check("training", precision="amp-bf16", optimizer="soap") == {}
+
+
+def test_prefix_tuning_cannot_be_checkpointed(check: Any) -> None:
+    # peft 0.21, peft_model.py: _setup_prompt_encoder raises
+    found = check("fine_tuning", method="prefix", activation_checkpointing="full")
+    assert list(found) == ["error activation_checkpointing"]
+    assert check("fine_tuning", method="prompt", activation_checkpointing="full") == {}
+
+
+def test_labels_are_smoothed_where_the_loss_can_do_it(check: Any) -> None:
+    # Megatron-LM, GPTModel.compute_language_model_loss; torch, distributed/tensor/parallel/loss.py
+    assert check("training", label_smoothing=0.1) == {}
+    megatron = check("training", label_smoothing=0.1, activation_profile="megatron-core")
+    assert list(megatron) == ["error label_smoothing"]
+    fused = check("training", label_smoothing=0.1, loss_implementation="fused_cross_entropy")
+    assert list(fused) == ["warning label_smoothing"]
+
+
+def test_rank_stabilized_scaling_belongs_to_adapters(check: Any) -> None:
+    assert check("fine_tuning", lora={"rank_stabilized": True}) == {}
+    found = check("fine_tuning", method="prompt", lora={"rank_stabilized": True})
+    assert list(found) == ["warning lora.rank_stabilized"]

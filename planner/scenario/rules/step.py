@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.errors import Issue
-from planner.scenario.choices import OPTIMIZER_KERNELS, OPTIMIZERS
+from planner.scenario.choices import FP32_OPTIMIZERS, OPTIMIZER_KERNELS, OPTIMIZERS
 from planner.scenario.phases import FineTuning
 from planner.scenario.rules.facts import ModelFacts, PhaseFacts
 from planner.scenario.step import ModelRun, TrainingStep
@@ -52,9 +52,14 @@ def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 
 def optimizer_rules(facts: PhaseFacts) -> Iterator[Issue]:
-    """Implementations that an optimizer does not have."""
+    """Implementations that an optimizer does not have, and weights that it cannot update."""
     step = facts.phase
-    if not isinstance(step, TrainingStep) or not facts.differs("optimizer_implementation"):
+    if not isinstance(step, TrainingStep):
+        return
+    trains_adapters = isinstance(step, FineTuning) and step.method not in ("full", "last_layers")
+    if step.optimizer in FP32_OPTIMIZERS and step.precision in ("bf16", "fp16", "fp8") and not trains_adapters:
+        yield facts.issue("optimizer_needs_fp32", "optimizer", "warning", optimizer=OPTIMIZERS[step.optimizer])
+    if not facts.differs("optimizer_implementation"):
         return
     kernels, name = OPTIMIZER_KERNELS[step.optimizer], OPTIMIZERS[step.optimizer]
     if "*" in kernels:
@@ -68,6 +73,13 @@ def tuning_rules(facts: PhaseFacts) -> Iterator[Issue]:
     tuning = facts.phase
     if not isinstance(tuning, FineTuning):
         return
+    # peft 0.21, peft_model.py: _setup_prompt_encoder
+    if (
+        tuning.method == "prefix"
+        and tuning.activation_checkpointing == "full"
+        and tuning.activation_profile == "hf-transformers"
+    ):
+        yield facts.issue("prefix_checkpointing", "activation_checkpointing")
     if tuning.method == "last_layers" and facts.model and tuning.trained_layers > facts.model.layers:
         yield facts.issue("out_of_range", "trained_layers", value=tuning.trained_layers, **_span(facts.model.layers))
 
