@@ -77,7 +77,7 @@ class ModelRun(Declared):
     image_tokens: int | None = declare(
         None,
         "Image tokens",
-        "Tokens of the sequence that come from images, for a vision-language model.",
+        "Tokens of the sequence that come from images, for a vision-language model. Automatic: those of one image.",
         unit="tokens",
         ge=0,
         le=MAX_TOKENS,

@@ -155,6 +155,7 @@ def embed(t: Tape, model: CausalModel, ids: Tensor, *, scaled: bool = False) -> 
     embedded = ops.embedding(t, model.embedding, ("batch", "sequence", model.embedding.dims[-1]), ids)
     if scaled:
         embedded = ops.elementwise(t, embedded, "scaled embedding")
+    embedded = t.with_images(embedded)
     hold_prompt(t, embedded)
     if recipe.needs_input_gradient(embedded.requires_grad):
         # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).

@@ -41,6 +41,8 @@ class EncoderShape:
     """Stochastic depth after both, in training."""
     mixer_drops: bool = True
     """False: no dropout after attention (DistilBERT)."""
+    wide_softmax: bool = False
+    """Eager attention computes its softmax in fp32 (CLIP, ViT)."""
 
 
 @dataclass(slots=True)
@@ -182,7 +184,7 @@ def attention(
     key = project("k_proj", states)
     value = project("v_proj", states)
     if layer.kernel == "eager":
-        output, weights = eager_attention(t, layer, query, key, value, mask, joined=False, upcast=False)
+        output, weights = eager_attention(t, layer, query, key, value, mask, joined=False, upcast=shape.wide_softmax)
         return output, weights
     return attend(t, layer, query, key, value, mask), None
 

@@ -24,6 +24,7 @@ TRANSFORMERS = (
     "t5",
     "bart",
     "whisper",
+    "vision_language",
     "clip",
     "swin",
     "convnext",

@@ -53,15 +53,15 @@ def make_patches(book: WeightBook, shape: PatchShape) -> PatchWeights:
 
 def embed_patches(t: Tape, weights: PatchWeights, pixels: Tensor) -> Tensor:
     """`ViTEmbeddings.forward`, `CLIPVisionEmbeddings.forward`, without dropout."""
-    width = weights.shape.width
+    width, batch = weights.shape.width, pixels.dims[0]
     with t.module("embeddings"):
         pixels = ops.to(t, pixels, weights.weight.dtype)
-        made = convolution(t, pixels, weights.weight, weights.bias, ("batch", width, "patches"), "patch_embeddings")
-        embeddings = ops.view(t, made, "batch", "patches", width)
+        made = convolution(t, pixels, weights.weight, weights.bias, (batch, width, "patches"), "patch_embeddings")
+        embeddings = ops.view(t, made, batch, "patches", width)
         del made
         if weights.tokens:
-            tokens = [ops.view(t, token, "batch", 1, width) for token in weights.tokens]
-            embeddings = cat(t, [*tokens, embeddings], ("batch", IMAGE_TOKENS, width), "tokens and patches")
+            tokens = [ops.view(t, token, batch, 1, width) for token in weights.tokens]
+            embeddings = cat(t, [*tokens, embeddings], (batch, IMAGE_TOKENS, width), "tokens and patches")
         places = weights.positions
         if weights.shape.table:
             indices = t.parameter((1, IMAGE_TOKENS), "int64", trainable=False)
@@ -69,8 +69,8 @@ def embed_patches(t: Tape, weights: PatchWeights, pixels: Tensor) -> Tensor:
         return ops.add(t, embeddings, places, "sum of embeddings")
 
 
-def pixel_values(t: Tape, dtype: str) -> Tensor:
-    return t.new(("batch", "channels", "pixels"), dtype, "pixel values")
+def pixel_values(t: Tape, dtype: str, batch: Dim = "batch") -> Tensor:
+    return t.new((batch, "channels", "pixels"), dtype, "pixel values")
 
 
 def patch_symbols(stack: Stack) -> tuple[Factor, ...]:
@@ -89,6 +89,7 @@ def image_symbols(stack: Stack, tokens: int, loads: Loads) -> tuple[Factor, ...]
     return (
         Factor("pixels", side * side, f"{side} x {side}"),
         Factor("patches", patches, f"({side} / {image.patch_size}) squared"),
+        Factor("patches rounded up to 32", (patches + 31) // 32 * 32, "rows of the kernel's logarithms"),
         Factor(IMAGE_TOKENS, patches + tokens, f"{patches} patches and {tokens} learned tokens"),
         Factor(
             f"{IMAGE_TOKENS} rounded up to 32", (patches + tokens + 31) // 32 * 32, "rows of the kernel's logarithms"

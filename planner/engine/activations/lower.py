@@ -213,6 +213,10 @@ def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     if found is not None:
         return found, other
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
+    language = replace(spec, stacks=spec.stacks[:1], task="causal-lm")
+    found = next((answer for find in candidates() if (answer := find(language, setting)) is not None), None)
+    if further and found is not None:
+        return found, (*other, *further)
     return deepseek.approximate(spec, setting), (APPROXIMATED, *other, *further)
 
 

@@ -26,6 +26,8 @@ class Loads:
     """Tokens on the decoder's side of an encoder-decoder; None: as many as on the encoder's."""
     image_size: Number | None = None
     """Sides of an image in pixels; None: those that the model was built for."""
+    image_tokens: Number | None = None
+    """Tokens of a sequence that come from images; None: those of one image."""
     tensor_parallel: int = 1
     context_parallel: int = 1
     """GPUs that share a sequence; `sequence` is the part of one."""

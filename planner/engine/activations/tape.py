@@ -170,6 +170,8 @@ class Tape:
     techniques: Techniques = PLAIN
     layer_hooks: Mapping[str, LayerHooks] | None = None
     """By slot: what gathers and scatters the weights of a layer around its run."""
+    images: "Callable[[Tape, Tensor], Tensor] | None" = None
+    """What puts the features of images in the place of their tokens, once these are embedded."""
     own_parameters: dict[str, Tensor] = field(default_factory=dict)
     held: list[Tensor] = field(default_factory=list)
     """What the callers of the model hold until its forward pass, with the loss, has returned."""
@@ -224,6 +226,10 @@ class Tape:
     def next_sequence(self) -> int:
         self._sequence += 1
         return self._sequence
+
+    def with_images(self, embedded: Tensor) -> Tensor:
+        """The embedded sequence, with the features of its images where the model sees any."""
+        return embedded if self.images is None else self.images(self, embedded)
 
     @contextmanager
     def module(self, name: str, source: str | None = None) -> Iterator[None]:

@@ -37,6 +37,10 @@ class Pairing:
     """A tie stated in `text_config` counts too."""
     never_ties: bool = False
     tokens: Callable[[Config, Config], int | None] = lambda _whole, _vision: None
+    chosen_layer: bool = False
+    """`vision_feature_layer` says which states of the tower are projected."""
+    mutual: bool = False
+    """Tokens of one image see each other."""
 
 
 def _no_projector(_whole: Config, _stack: Stack, _vision: Config, _width: int) -> tuple[Part, ...]:
@@ -134,14 +138,16 @@ def _qwen(version: str) -> Pairing:
 
 
 PAIRINGS = {
-    "llava": Pairing("llama", "clip_vision_model", _two_layers, True, tokens=_patch_tokens),
+    "llava": Pairing("llama", "clip_vision_model", _two_layers, True, tokens=_patch_tokens, chosen_layer=True),
     "llava_next": Pairing("llama", "clip_vision_model", _llava_next),
     "llava_onevision": Pairing("qwen2", "siglip_vision_model", _llava_next),
     "cohere2_vision": Pairing("cohere2", "siglip_vision_model", _cohere),
     "aya_vision": Pairing("cohere2", "siglip_vision_model", _cohere),
     "mistral3": Pairing("mistral", "pixtral", _mistral3),
-    "paligemma": Pairing("gemma", "siglip_vision_model", _paligemma, tokens=_patch_tokens),
-    "gemma3": Pairing("gemma3_text", "siglip_vision_model", _gemma3, tokens=_tokens_key("mm_tokens_per_image")),
+    "paligemma": Pairing("gemma", "siglip_vision_model", _paligemma, tokens=_patch_tokens, mutual=True),
+    "gemma3": Pairing(
+        "gemma3_text", "siglip_vision_model", _gemma3, tokens=_tokens_key("mm_tokens_per_image"), mutual=True
+    ),
     "idefics3": Pairing("llama", "idefics3_vision", _idefics, tokens=_shuffled_tokens),
     "smolvlm": Pairing("llama", "smolvlm_vision", _idefics, tokens=_shuffled_tokens),
     "internvl": Pairing("qwen2", "internvl_vision", _internvl, tokens=_tokens_key("image_seq_length")),
@@ -205,13 +211,24 @@ def read(config: Config, task: str | None) -> ModelSpec:
     vision = _vision_part(config, pairing)
     stack = tower(vision)
     parts = pairing.projector(config, stack, vision, language.stack.hidden_size)
-    image = replace(stack.image or ImageInput(1), tokens_per_image=pairing.tokens(config, vision))
+    image = replace(
+        stack.image or ImageInput(1),
+        tokens_per_image=pairing.tokens(config, vision),
+        unread_layers=_unread_layers(config) if pairing.chosen_layer else 0,
+        mutual=pairing.mutual,
+    )
     if config.states("spatial_merge_size"):
         image = replace(image, merge_size=config.size("spatial_merge_size"))
     stack = replace(stack, after=(*stack.after, *parts), image=image)
     if pairing.never_ties:
         config = config.with_values(tie_word_embeddings=False)
     return joined(config, task, text, language, (stack,), pairing.text_ties)
+
+
+def _unread_layers(config: Config) -> int:
+    """`vision_feature_layer` counts from the end: -1 is the last layer's output."""
+    layer = config.raw("vision_feature_layer", -2)
+    return -1 - layer if isinstance(layer, int) and layer < 0 else 0
 
 
 def _vision_part(config: Config, pairing: Pairing) -> Config:

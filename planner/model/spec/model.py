@@ -169,6 +169,10 @@ class ImageInput:
     """Sides of the square of patches that become one token of the language model."""
     tokens_per_image: int | None = None
     """Tokens that the language model sees for one image of `image_size`, where that is fixed."""
+    unread_layers: int = 0
+    """Layers at the end of the tower whose output the language model does not see (LLaVA reads the last but one)."""
+    mutual: bool = False
+    """Tokens of one image see each other, so that every layer of the language model is given a mask."""
 
     def tokens(self, height: int, width: int) -> int:
         """Tokens that the language model sees for an image of these sides in pixels."""

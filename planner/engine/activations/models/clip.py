@@ -1,6 +1,6 @@
 """CLIP: a tower of patches and a tower of text, together under a contrastive loss or each alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear, token_ids
@@ -226,6 +226,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     for kind, (name, stack) in enumerate((name, towers[name]) for name in (VISION, TEXT) if name in towers):
         prefix, width = ("text ", "text hidden") if name == TEXT and both else ("", "hidden")
         layer = encoder_shape(prefix, stack.groups[0], setting, width=width, causal=name == TEXT)
+        layer = replace(layer, wide_softmax=True)
         patches = patch_shape(stack, width, table=True) if name == VISION else None
         shapes[name] = TowerShape(layer, _is_projected(stack), patches)
         symbols += [*encoder_symbols(layer, stack.groups[0], setting), Factor(width, stack.hidden_size)]

@@ -176,6 +176,7 @@ def _run_model(t: Tape, model: HybridModel, ids: Tensor) -> Tensor:
     recipe, body = model.recipe, model.body
     with t.module("model", HYBRID):
         inputs_embeds = ops.embedding(t, model.embedding, ("batch", "sequence", "hidden"), ids)
+        inputs_embeds = t.with_images(inputs_embeds)
         if recipe.lora is not None and recipe.checkpointing == "reentrant":
             inputs_embeds = t.leaf(inputs_embeds)
         positions = position_ids(t)

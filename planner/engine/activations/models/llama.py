@@ -156,6 +156,7 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
             t, ops.embedding(t, table, ("batch", "sequence", "hidden"), ids), sequence_parallel=split
         )
         hold_prompt(t, inputs_embeds)
+        inputs_embeds = t.with_images(inputs_embeds)
         if recipe.needs_input_gradient(inputs_embeds.requires_grad):
             # Reentrant checkpoints need an input that requires a gradient (`enable_input_require_grads`).
             inputs_embeds = t.leaf(inputs_embeds)

@@ -1,7 +1,7 @@
 """ViT, DeiT and DINOv2: a sequence of patches through layers that normalise before each half."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear
@@ -145,7 +145,8 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and len(scales) == len(group.extra)
     ):
         return None
-    layer = encoder_shape("", group, setting)
+    # DINOv2, whose layers have scales, leaves its softmax in the model's dtype.
+    layer = replace(encoder_shape("", group, setting), wide_softmax=not scales)
     head_inputs = spec.head.inputs if spec.head is not None and spec.head.inputs is not None else stack.hidden_size
     shape = patch_shape(stack, "hidden", table=False)
     body = VitBody(
