@@ -149,3 +149,99 @@ def test_a_context_alone_is_counted_for_the_smallest_step() -> None:
     }
     peak = plan(tiny, training={"sequence_length": 8}).phases["training"].peak
     assert peak.process_bytes - peak.reserved_bytes > 200 * MIB
+
+
+LLAMA_2_7B = "meta-llama/Llama-2-7b-hf"
+LLAMA_2_PARAMETERS = 6_738_415_616
+ROTARY_TABLE = 512
+"""The inverse frequencies that the model holds in fp32, once as they are and once as they were."""
+
+
+def start(name: str, **training: Any) -> dict[str, int]:
+    return dict(preset(name, training=training).phases["training"].moments["start_of_step"].components)
+
+
+def test_megatron_on_eight_gpus_adds_up_as_its_distributed_optimizer_says() -> None:
+    # D8, NVIDIA/Megatron-LM#597: Llama-2-7B, micro-batch 2, 4 096 tokens; 2 + 4 + 12 / 8 bytes per parameter, and the
+    # report's own s·b·h·L·(18 + 4 f / h), which leaves out that a gated feed-forward keeps half as much again.
+    spread = {"data": 8, "zero_stage": 1, "sharding_backend": "megatron-distributed-optimizer"}
+    step = {
+        "precision": "bf16-fp32-master", "activation_profile": "megatron-core", "micro_batch_size": 2,
+        "sequence_length": 4096, "attention_implementation": "flash_attention_2",
+        "parallelism": spread | {"sequence_parallel": True},
+    }  # fmt: skip
+    phase = preset(LLAMA_2_7B, training=step).phases["training"]
+    held = phase.moments["start_of_step"].components
+    static = held["weights"] + held["gradients"] + held["optimizer_states"]
+    assert static == pytest.approx(LLAMA_2_PARAMETERS * (2 + 4 + 12 / 8), rel=1e-3)
+    report = 4096 * 2 * 4096 * 32 * (18 + 4 * 11008 / 4096)
+    assert report < phase.layer_activation_bytes < 1.3 * report
+
+
+def test_a_pipeline_rank_holds_its_own_layers_and_one_end() -> None:
+    # D12, cli99/llm-analysis#23: all layers were counted on each rank
+    table = 32_000 * 4096
+    layers = LLAMA_2_PARAMETERS - 2 * table - 4096
+    for stages in (2, 4):
+        weights = start(LLAMA_2_7B, gradient_accumulation_steps=8, parallelism={"pipeline": stages})["weights"]
+        assert weights == 2 * (layers // stages + table) + ROTARY_TABLE
+
+
+def test_norms_are_whole_on_every_tensor_parallel_rank() -> None:
+    # D12, cli99/llm-analysis#28: they were divided
+    norms = 65 * 4096
+    for ranks in (2, 4):
+        weights = start(LLAMA_2_7B, parallelism={"tensor": ranks})["weights"]
+        assert weights == 2 * ((LLAMA_2_PARAMETERS - norms) // ranks + norms) + ROTARY_TABLE
+
+
+def test_fsdp_holds_a_gathered_layer_and_the_next_one_beside_its_shards() -> None:
+    # D12, cli99/llm-analysis#25: nothing but shards was counted
+    spread = {"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2"}
+    step = {"sequence_length": 128, "activation_checkpointing": "full", "parallelism": spread}
+    phase = preset(LLAMA_2_7B, training=step).phases["training"]
+    layer = 2 * (4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096)
+    shards = phase.moments["start_of_step"].components["weights"]
+    assert phase.moments["backward"].components["weights"] - shards >= 2 * layer
+
+
+def test_zero_3_divides_weights_once_over_tensor_and_data_parallel_ranks() -> None:
+    # D14, EleutherAI's calculator divided by tensor parallelism and by all GPUs: 0.05 GiB where it is 0.100
+    spread = {"zero_stage": 3, "sharding_backend": "deepspeed"}
+    for tensor, data in ((2, 4), (1, 8), (4, 2)):
+        weights = start(LLAMA_2_7B, parallelism=spread | {"tensor": tensor, "data": data})["weights"]
+        assert weights == pytest.approx(2 * LLAMA_2_PARAMETERS / 8, rel=5e-4)
+
+
+@pytest.mark.parametrize("published", ["bfloat16", "float32"])
+def test_the_dtype_asked_for_wins_over_that_of_the_file(published: str) -> None:
+    # D20, huggingface/accelerate#3383: a file in bf16 was halved once by its own dtype and once by the one asked for.
+    model = GPT_2_LARGE | {"torch_dtype": published}
+    for precision, width in (("bf16", 2), ("fp32", 4)):
+        found = plan(model, training={"precision": precision})
+        weights = found.phases["training"].moments["start_of_step"].components["weights"]
+        assert weights == pytest.approx(width * found.model.parameters, rel=1e-3)
+
+
+def test_gemma_4_e2b_is_tuned_in_4_bits_on_16_gb() -> None:
+    # D26, unslothai/unsloth#5752: about 15 GB, whatever was tried; Unsloth checkpoints to host RAM and fuses the loss.
+    step = {
+        "method": "qlora", "micro_batch_size": 4, "sequence_length": 4096, "optimizer": "adamw_8bit",
+        "activation_checkpointing": "full", "loss_implementation": "fused_linear", "offload": {"activations": "cpu"},
+    }  # fmt: skip
+    peak = preset("google/gemma-4-E2B-it", fine_tuning=step).phases["fine_tuning"].peak
+    assert 13 * GIB < peak.process_bytes < 16 * GIB
+
+
+def test_an_a10_has_24_gb() -> None:
+    # D40, cli99/llm-analysis, gpu_configs/a10-pcie-28gb.json
+    capacities = load_catalog().hardware.resolve("a10").capacities
+    assert capacities.marketing_bytes == 24 * GIB
+    assert capacities.usable_bytes is not None
+    assert 22 * GIB < capacities.usable_bytes < 24 * GIB
+
+
+def test_experts_in_4_bits_are_dequantized_in_host_ram_as_they_are_loaded() -> None:
+    # E12, hiyouga/LlamaFactory#8846: gpt-oss was published in 4 bits, and its loading took what it takes in bf16.
+    found = preset("openai/gpt-oss-20b", fine_tuning={"method": "lora"})
+    assert sum(found.phases["fine_tuning"].host_ram.values()) >= 2 * found.model.parameters
