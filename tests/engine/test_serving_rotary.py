@@ -22,7 +22,7 @@ LLAMA = {
 
 def tables(engine="vllm", **config):
     spec = read_config({**LLAMA, **config})
-    return [int(term.bytes) for term in rotary_terms(serving_workload(Serving(engine=engine, weights="bf16"), spec))]
+    return [int(term.bytes) for term in rotary_terms(spec, "bf16", engine)]
 
 
 def test_a_plain_table_has_a_row_per_position():
@@ -73,7 +73,7 @@ def test_gemma_3_27b_has_a_stretched_table_and_one_of_its_windows():
 
     spec = resolve_model(PresetModel(preset="google/gemma-3-27b-it"))
     load = replace(serving_workload(Serving(), spec), tensor_parallel=4)
-    assert [int(term.bytes) // MIB for term in rotary_terms(load)] == [256, 32]
+    assert [int(term.bytes) // MIB for term in rotary_terms(spec, "bf16", "vllm")] == [256, 32]
     assert total_bytes(engine_weights(load)) == pytest.approx(13.1665 * GIB, rel=0.01)
 
 
@@ -83,7 +83,7 @@ def test_a_latent_attention_turns_its_rotated_part():
     from planner.scenario.model_source import PresetModel
 
     spec = resolve_model(PresetModel(preset="deepseek-ai/DeepSeek-V3"))
-    assert [int(term.bytes) for term in rotary_terms(serving_workload(Serving(), spec))] == [163840 * 64 * 2]
+    assert [int(term.bytes) for term in rotary_terms(spec, "bf16", "vllm")] == [163840 * 64 * 2]
 
 
 def test_tables_are_read_by_kind_of_layer():

@@ -6,9 +6,9 @@ One table per kind of layer that turns differently; layers that turn alike share
 from collections.abc import Iterator
 from math import ceil
 
-from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload
+from planner.engine.servers.workload import LOADED, RUNNING
 from planner.engine.term import Factor, Term
-from planner.model.spec import Attention, LatentAttention, RotaryTable
+from planner.model.spec import Attention, LatentAttention, ModelSpec, RotaryTable
 
 SECTIONS_STRETCH = 4
 """vllm/model_executor/layers/rotary_embedding/mrope.py: four times the positions, for the length of videos."""
@@ -26,29 +26,29 @@ TENSORRT_SOURCE = (
 SOURCES = {"sglang": SGLANG_SOURCE, "tensorrt-llm": TENSORRT_SOURCE}
 
 
-def rotary_terms(load: ServingWorkload) -> tuple[Term, ...]:
-    """The tables of the main stack."""
-    positions = load.spec.max_positions
+def rotary_terms(spec: ModelSpec, weights: str, engine: str) -> tuple[Term, ...]:
+    """The tables of the main stack, for a model whose weights are in the format `weights`."""
+    positions = spec.max_positions
     if not positions:
         return ()
-    source = SOURCES.get(load.engine, SOURCE)
-    bytes_each = 4 if load.weights == "fp32" or _keeps_fp32(load) else 2
-    alive = RUNNING if load.engine == "tensorrt-llm" else LOADED
+    source = SOURCES.get(engine, SOURCE)
+    bytes_each = 4 if weights == "fp32" or _keeps_fp32(spec, engine) else 2
+    alive = RUNNING if engine == "tensorrt-llm" else LOADED
     terms = []
-    for table in load.spec.rotary:
-        rows, note = _rows(table, positions, load.engine)
-        for width in sorted(set(_widths(load, table)), reverse=True):
+    for table in spec.rotary:
+        rows, note = _rows(table, positions, engine)
+        for width in sorted(set(_widths(spec, table)), reverse=True):
             name = "rotary table" if table.layers != "windowed" else "rotary table of windows"
             factors = (Factor("positions", rows, note), Factor("rotated dim", width), Factor("bytes", bytes_each))
             terms.append(Term("weights", name, factors, alive, source))
     return tuple(terms)
 
 
-def _keeps_fp32(load: ServingWorkload) -> bool:
+def _keeps_fp32(spec: ModelSpec, engine: str) -> bool:
     """TensorRT-LLM always; SGLang but for longrope's two tables (rope_variant.py)."""
-    if load.engine == "sglang":
-        return all(table.scaling != "longrope" for table in load.spec.rotary)
-    return load.engine == "tensorrt-llm"
+    if engine == "sglang":
+        return all(table.scaling != "longrope" for table in spec.rotary)
+    return engine == "tensorrt-llm"
 
 
 def _rows(table: RotaryTable, positions: int, engine: str) -> tuple[int, str]:
@@ -70,9 +70,9 @@ def _rows(table: RotaryTable, positions: int, engine: str) -> tuple[int, str]:
     return ceil(rows), note
 
 
-def _widths(load: ServingWorkload, table: RotaryTable) -> Iterator[int]:
+def _widths(spec: ModelSpec, table: RotaryTable) -> Iterator[int]:
     """Rotated elements of a head, of each layer that turns by `table`; Gemma 4 pads what it does not turn."""
-    for group in load.spec.stack.groups:
+    for group in spec.stack.groups:
         mixer = group.mixer
         if isinstance(mixer, LatentAttention):
             width, windowed = mixer.qk_rope_head_dim, False

@@ -1,6 +1,7 @@
 """What the engines built on torch share: weights with the rotary table, forward activations, and the cache."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms, total_bytes
 from planner.engine.quantization import cache_element_bytes, stage_weights, weight_terms
@@ -14,7 +15,7 @@ from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, fe
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overhead, Overheads
 from planner.model.counts import shard_elements
-from planner.model.spec import Attention, DenseFeedForward, MixtureOfExperts
+from planner.model.spec import Attention, DenseFeedForward, MixtureOfExperts, ModelSpec
 
 VOCABULARY_MULTIPLE = 64
 """vLLM and its kin pad the vocabulary to this before they divide it (VocabParallelEmbedding)."""
@@ -22,16 +23,26 @@ VOCABULARY_MULTIPLE = 64
 
 def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
     """The weights on one GPU, and the cosines and sines of all positions, which the engine computes once."""
+    return _engine_weights(
+        load.spec, load.weights, load.tensor_parallel, load.pipeline, load.expert_parallel, load.engine
+    )
+
+
+@lru_cache(maxsize=512)
+def _engine_weights(
+    spec: ModelSpec, weights: str, tensor_parallel: int, pipeline: int, expert_parallel: int, engine: str
+) -> tuple[Term, ...]:
     terms = weight_terms(
-        load.spec, load.weights, load.tensor_parallel, LOADED,
-        pipeline=load.pipeline, expert_parallel=load.expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE,
-        experts_as_linear=True,
+        spec, weights, tensor_parallel, LOADED,
+        pipeline=pipeline, expert_parallel=expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
     )  # fmt: skip
-    return *terms, *rotary_terms(load)
+    return *terms, *rotary_terms(spec, weights, engine)
 
 
 def served_weights(load: ServingWorkload) -> tuple[Term, ...]:
     """The weights, the places of adapters, and what drafts tokens beside the model."""
+    if load.adapters is None and not load.speculative_tokens:
+        return engine_weights(load)
     drafted = drafted_load(load)
     draft = () if drafted is None else as_draft(engine_weights(drafted))
     return (*engine_weights(load), *adapter_terms(load), *head_terms(load), *draft)

@@ -8,8 +8,6 @@ Rules: vllm/v1/worker/gpu_worker.py, vllm/v1/core/kv_cache_utils.py; 37 of 42 lo
 
 from typing import Any
 
-import numpy as np
-
 from planner.engine.kv_cache import every_token, is_causal, total_bytes
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
@@ -48,7 +46,7 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     total = chosen.capacities.usable_bytes
     budget_bytes = None if total is None else int((load.utilization or DEFAULT_UTILIZATION) * total)
     pool_bytes = _pool_bytes(load, budget_bytes, fixed_bytes)
-    keeps_none = not np.any(held.cache_bytes)
+    keeps_none = single(held.cache_bytes) and not held.cache_bytes
     available = pool_tokens(pool_bytes, held, load, block, pages)
     runs = starts(pool_bytes, available, held, load)
     return ServerPlan(
