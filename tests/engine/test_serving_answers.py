@@ -121,3 +121,13 @@ def test_each_gpu_has_the_spread_of_its_own_step_size():
     answer = plan_serving(Serving.model_validate_json("{}"), LLAMA_8B, [large, small], large, HARDWARE)
     above = {gpu.id: answer.needs[gpu.id].high_bytes - answer.needs[gpu.id].need_bytes for gpu in (large, small)}
     assert above[large.id] > 3 * above[small.id] > 0
+
+
+def test_transformers_counts_what_passes_work_with_in_the_gpus_it_asks_for():
+    # eager attention over 32 768 tokens: 64 GiB of scores for one layer of Llama 3.1 8B, in fp32 and in 16 bits
+    asked = {
+        name: whole(context_length=32768, attention_implementation=name)["verdicts"]["rtx-4090"]["gpus_needed"]
+        for name in ("sdpa", "eager")
+    }
+    assert asked["sdpa"] <= 2
+    assert asked["eager"] is None or asked["eager"] > asked["sdpa"]

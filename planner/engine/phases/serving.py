@@ -7,7 +7,8 @@ from typing import Any
 
 from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
-from planner.engine.phases.serving_answers import Asker, Trace, answers_json
+from planner.engine.phases.serving_answers import Asker, answers_json
+from planner.engine.phases.serving_layout import Trace
 from planner.engine.quantization import weight_terms
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.drafts import OWN_LAYER

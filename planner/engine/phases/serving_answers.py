@@ -1,15 +1,14 @@
 """What people ask of a serving plan: how long one request may be, and how many GPUs and copies a load takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from planner.engine.phases.serving_layout import WHOLE_SPLITS, tensor_degrees
+from planner.engine.phases.serving_layout import WHOLE_SPLITS, Trace, tensor_degrees
 from planner.engine.rounding import ceil_div
 from planner.engine.servers import ServerPlan, ServingWorkload, plan_server
-from planner.engine.term import Term
 from planner.hardware import ChosenGpu, HardwareCatalog
 from planner.scenario.serving import ContextDistribution
 
@@ -19,9 +18,6 @@ POINTS = 64
 """Lengths tried at once; each round narrows the range by this factor."""
 TRACED_STEP = 256
 """Tokens by which lengths are told apart where a pass is traced anew for each."""
-
-Trace = Callable[[ServingWorkload], Sequence[Term]]
-"""What a pass over a workload works with, for an engine whose passes are traced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How many GPUs a serving load needs: the smallest legal layout whose need fits the engine's budget."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.engine.servers import ServingWorkload, plan_server
@@ -9,6 +9,8 @@ from planner.engine.verdict import MOST_GPUS, gpus_needed
 from planner.hardware import ChosenGpu, HardwareCatalog
 from planner.model.spec import Attention, LatentAttention, ModelSpec
 
+Trace = Callable[[ServingWorkload], Sequence[Term]]
+"""What a pass over a workload works with, for an engine whose passes are traced."""
 WHOLE_SPLITS = ("llama.cpp",)
 """Engines that cut the model by layers alone."""
 
@@ -21,24 +23,26 @@ def serving_gpus_needed(
     *,
     high_share: float = 1.0,
     gpus_per_node: int = 8,
-    working_set: Sequence[Term] = (),
+    trace: Trace | None = None,
 ) -> int | None:
     """The smallest number of `chosen` GPUs that hold the load of one replica's `load.sequences`, or None up to 1024.
 
     Layouts are tensor x pipeline x data: tensor parallelism divides the heads and stays inside a node, a pipeline has
-    no more stages than layers, replicas share the requests. `high_share` is the upper end of the band over the need.
+    no more stages than layers, replicas share the requests. `high_share` is the upper end of the band over the need;
+    `trace` finds what a pass works with, for an engine whose passes are traced: only where the rest fits.
     """
 
     def need(gpus: int) -> int | None:
         fitting: list[int] = []
         for tensor, pipeline, data in layouts(engine, load.spec, gpus, gpus_per_node):
             sequences = -(-load.sequences // data)
-            plan = plan_server(
-                engine, replace(load, tensor_parallel=tensor, pipeline=pipeline, sequences=sequences), chosen,
-                hardware.overheads, working_set,
-            )  # fmt: skip
-            if plan.capacity_bytes is not None and not plan.refused:
-                fitting.append(int(plan.need_bytes * high_share) - int(plan.capacity_bytes))
+            changed = replace(load, tensor_parallel=tensor, pipeline=pipeline, sequences=sequences)
+            plan = plan_server(engine, changed, chosen, hardware.overheads)
+            if plan.capacity_bytes is None or plan.refused:
+                continue
+            if trace is not None and plan.need_bytes <= plan.capacity_bytes:
+                plan = plan_server(engine, changed, chosen, hardware.overheads, trace(changed))
+            fitting.append(int(plan.need_bytes * high_share) - int(plan.capacity_bytes))
         return min(fitting, default=None)
 
     return None if chosen.capacities.usable_bytes is None else gpus_needed(need, 0, most=MOST_GPUS)

@@ -6,7 +6,7 @@ from planner.engine.assemble import Context
 from planner.engine.band import Band, band, case_class
 from planner.engine.phases.inference import generation_working_set
 from planner.engine.phases.serving import PolicyNeed, plan_serving
-from planner.engine.phases.serving_layout import serving_gpus_needed
+from planner.engine.phases.serving_layout import Trace, serving_gpus_needed
 from planner.engine.phases.surroundings import serving_surroundings
 from planner.engine.plan import Peak, PhasePlan, Verdict
 from planner.engine.servers import ServingWorkload, serving_workload
@@ -20,11 +20,11 @@ from planner.scenario.serving import Serving
 
 def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
     """What the load needs on the judging GPU, and a verdict for each GPU by what the engine would do there."""
-    traced = phase.engine == "transformers" and spec.task != "diffusion"
-    working_set = generation_working_set(phase, spec) if traced else ()
+    trace = _trace(phase, spec)
+    working_set = generation_working_set(phase, spec) if trace is not None else ()
     planned = plan_serving(
         phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node,
-        trace=partial(_traced_anew, phase) if traced else None,
+        trace=trace,
     )  # fmt: skip
     moments, tell = planned.ledger.settle()
     top = max(moments.values(), key=lambda moment: moment.allocated_bytes)
@@ -56,6 +56,12 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     )
 
 
+def _trace(phase: Serving, spec: ModelSpec) -> Trace | None:
+    """How passes over other workloads are traced, for the one engine whose passes are."""
+    traced = phase.engine == "transformers" and spec.task != "diffusion"
+    return partial(_traced_anew, phase) if traced else None
+
+
 def _traced_anew(phase: Serving, load: ServingWorkload) -> tuple[Term, ...]:
     """What `generate` works with for another workload than the phase's own."""
     spread = phase.parallelism.model_copy(
@@ -81,6 +87,11 @@ def _verdict(
         need.capacity_bytes,
         headroom_percent=context.headroom_percent,
         find_gpus=lambda: serving_gpus_needed(
-            phase.engine, serving_workload(phase, spec), gpu, context.hardware, high_share=high / need.need_bytes
+            phase.engine,
+            serving_workload(phase, spec),
+            gpu,
+            context.hardware,
+            high_share=high / need.need_bytes,
+            trace=_trace(phase, spec),
         ),
     )
