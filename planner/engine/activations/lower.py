@@ -29,6 +29,10 @@ AS_PROMPT = "Prefix tuning of this architecture is counted as prompt tuning."
 ALL_TRAINED = "Every layer of this architecture is counted as trained."
 FURTHER_STACKS = "Activations of further stacks (encoder, vision tower) are not counted yet."
 
+NO_IMAGES = (
+    "Neither the size nor the tokens of images are stated, so that activations of the vision tower are left out."
+)
+
 PRECISIONS: Mapping[str, tuple[str, str | None]] = {
     "fp32": ("fp32", None),
     "tf32": ("fp32", None),
@@ -116,6 +120,8 @@ def lower(
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
     )
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
+    if FURTHER_STACKS not in approximations and _lacks_images(spec, loads):
+        approximations = (*approximations, NO_IMAGES)
     if techniques.virtual_tokens == "prefix" and not isinstance(found.body, llama.DecoderBody):
         techniques = replace(techniques, virtual_tokens="prompt")
         approximations = (*approximations, AS_PROMPT)
@@ -153,6 +159,13 @@ def lower(
     return Lowered(recipe, symbols, layers, approximations)
 
 
+def _lacks_images(spec: ModelSpec, loads: Loads) -> bool:
+    """Whether a language model reads images of any size, and the workload says nothing of theirs."""
+    image = spec.stacks[-1].image if len(spec.stacks) > 1 else None
+    stated = loads.image_size is not None or loads.image_tokens is not None
+    return image is not None and image.image_size is None and not stated
+
+
 @lru_cache(maxsize=64)
 def _trains(recipe: Recipe) -> bool:
     """Whether the family leaves anything to train where only some layers are."""
@@ -173,11 +186,12 @@ def _find_split(
     if halves:
         split = every_second(divided_spec)
         divided_spec, trained, kept = split.spec, split.descendants(trained), split.chosen
-    found, approximations = _find(divided_spec, setting)
-    if found.layers == {str(index): group.count for index, group in enumerate(divided_spec.stack.groups)}:
+    whole, approximations = _find(spec, setting)
+    found, divided_approximations = _find(divided_spec, setting)
+    told_apart = found.layers == {str(index): group.count for index, group in enumerate(divided_spec.stack.groups)}
+    if told_apart and divided_approximations == approximations:
         return found, approximations, replace(techniques, kept_kinds=kept, trained_kinds=trained)
-    found, approximations = _find(spec, setting)
-    return found, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
+    return whole, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
 
 
 def _largest(value: Number) -> int:
