@@ -131,6 +131,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         virtual_tokens=virtual_tokens(phase),
         decoder_sequence=phase.decoder_sequence_length,
         image_size=phase.image_size,
+        image_tokens=phase.image_tokens,
         tensor_parallel=parallelism.tensor,
         expert_parallel=parallelism.expert,
         context_parallel=parallelism.context,
