@@ -68,6 +68,11 @@ class ImagePipeline(Declared):
         "Classifier-free guidance: each step runs with the prompt and without it, in one batch. Automatic: as the "
         "pipeline does.",
     )
+    attention_slicing: bool = declare(
+        False,
+        "Attention slicing",
+        "A UNet attends with some heads at a time (enable_attention_slicing). It takes more than fused attention.",
+    )
     vae_slicing: bool = declare(
         False, "One by one", "The autoencoder decodes one image after the other (enable_vae_slicing)."
     )

@@ -37,10 +37,18 @@ def term(answer, name):
     return next(item for item in answer["terms"] if item["name"] == name)["bytes"]
 
 
+def scores(preset, **fields):
+    return working(preset, "attention scores", **fields)
+
+
 def decoding(preset, **fields):
+    return working(preset, "decoding of the images", **fields)
+
+
+def working(preset, name, **fields):
     phase = Serving.model_validate_json(json.dumps({"engine": "transformers", "weights": "fp16", **fields}))
     terms = diffusion_terms(serving_workload(phase, resolve_model(PresetModel(preset=preset))))
-    return next(item.bytes for item in terms if item.name == "decoding of the images")
+    return next((item.bytes for item in terms if item.name == name), 0)
 
 
 def stack(preset):
@@ -79,6 +87,25 @@ class TestDenoising:
         assert term(four, "denoising step") == 4 * term(one, "denoising step")
         large = serving(SD15, image_height=1024, image_width=1024)
         assert term(large, "denoising step") == 4 * term(one, "denoising step")
+
+
+class TestAttention:
+    def test_fused_attention_keeps_no_scores(self):
+        assert all(item["name"] != "attention scores" for item in serving(SD15)["terms"])
+
+    def test_eager_attention_keeps_the_scores_of_all_heads(self):
+        # two rows, 8 heads, 64 x 64 tokens: 512 MiB of scores in fp16, and as much of their softmax
+        assert scores(SD15, attention_implementation="eager") == 2 * 2 * 8 * 4096**2 * 2
+        # Stable Diffusion XL attends at half and a quarter of the latent's sides only
+        assert scores(SDXL, attention_implementation="eager") == 2 * 2 * 10 * 4096**2 * 2
+
+    def test_slices_keep_the_scores_of_half_the_heads_of_one_row(self):
+        sliced = {"images": {"attention_slicing": True}}
+        assert scores(SD15, **sliced) == 2 * 4 * 4096**2 * 2
+        assert scores(SD15, concurrent_sequences=4, **sliced) == scores(SD15, **sliced)
+
+    def test_a_transformer_has_fused_attention_only(self):
+        assert scores(FLUX, attention_implementation="eager") == 0
 
 
 class TestDecoding:

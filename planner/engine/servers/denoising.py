@@ -114,6 +114,16 @@ def _up(stack: Stack, blocks: int) -> Iterator[list[Layer]]:
         yield level
 
 
+def widest_attention(stack: Stack, latent_pixels: int) -> tuple[int, int]:
+    """Heads and tokens of the self-attention of a UNet whose scores are largest; none for other denoisers."""
+    found = [
+        (group.mixer.heads, latent_pixels // group.downsampling**2)
+        for group in stack.groups
+        if isinstance(group.mixer, Attention)
+    ]
+    return max(found, key=lambda pair: pair[0] * pair[1] ** 2, default=(0, 0)) if is_pyramid(stack) else (0, 0)
+
+
 def transformer_elements(stack: Stack, image_tokens: int, text_tokens: int) -> int:
     """Elements alive at the fullest point of a diffusion transformer, for one image."""
     if any(_kind(group).endswith("single") or isinstance(group.mixer, Attention) for group in stack.groups):

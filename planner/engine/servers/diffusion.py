@@ -13,7 +13,7 @@ from typing import Any
 
 from planner.engine.quantization import weight_terms
 from planner.engine.rounding import smaller
-from planner.engine.servers.denoising import is_pyramid, transformer_elements, unet_elements
+from planner.engine.servers.denoising import is_pyramid, transformer_elements, unet_elements, widest_attention
 from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Factor, Number, Term
 from planner.model.spec import ModelSpec, Stack
@@ -35,6 +35,9 @@ STEP_SOURCE = "diffusers 0.42, models/transformers and models/unets, run operato
 OFFLOAD_SOURCE = (
     "diffusers/pipelines/pipeline_utils.py enable_model_cpu_offload: one component at a time; "
     "enable_sequential_cpu_offload: one layer at a time"
+)
+SCORES_SOURCE = (
+    "diffusers/models/attention_processor.py Attention.get_attention_scores of AttnProcessor and SlicedAttnProcessor"
 )
 UPCAST_SOURCE = "diffusers/pipelines/stable_diffusion_xl: upcast_vae before decoding in fp16"
 INSTANTS: Mapping[str, tuple[str, ...]] = {
@@ -61,9 +64,32 @@ def diffusion_terms(load: ServingWorkload) -> tuple[Term, ...]:
             Factor("bytes", _width(load)),
         )
         terms.append(Term("activations", "denoising step", factors, INSTANTS["denoiser"], STEP_SOURCE))
+    terms += _scores(load, decoder, height, width)
     if decoder is not None:
         terms += _decoding(load, decoder, height, width)
     return tuple(terms)
+
+
+def _scores(load: ServingWorkload, decoder: Stack | None, height: int, width: int) -> list[Term]:
+    """Attention scores and their softmax where no fused kernel runs: of all heads of the batch, or of a slice of them.
+
+    Slices are half as many heads as a layer has (`slice_size="auto"`), whatever the batch; without them fused attention
+    would have kept no scores at all.
+    """
+    if not load.attention_slicing and load.attention != "eager":
+        return []
+    shrinking = _shrinking(decoder) if decoder else 8
+    heads, tokens = widest_attention(load.spec.stack, (height // shrinking) * (width // shrinking))
+    if not heads:
+        return []
+    rows: Number = load.sequences * (2 if guides(load) else 1) * heads
+    if load.attention_slicing:
+        rows = max(heads // 2, 1)
+    factors = (
+        Factor("heads at once", rows), Factor("queries", tokens), Factor("keys", tokens),
+        Factor("tensors", 2, "scores and their softmax"), Factor("bytes", _width(load)),
+    )  # fmt: skip
+    return [Term("activations", "attention scores", factors, INSTANTS["denoiser"], SCORES_SOURCE)]
 
 
 def _step_elements(load: ServingWorkload, decoder: Stack | None, height: int, width: int) -> int:

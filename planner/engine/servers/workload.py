@@ -65,6 +65,8 @@ class ServingWorkload:
     image_height: int | None = None
     image_width: int | None = None
     guidance: bool | None = None
+    attention: str = "sdpa"
+    attention_slicing: bool = False
     decodes_singly: bool = False
     decodes_tiles: bool = False
     pipeline_offload: str = "none"
@@ -130,6 +132,8 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         image_height=phase.image_height,
         image_width=phase.image_width,
         guidance=phase.images.guidance,
+        attention=phase.attention_implementation,
+        attention_slicing=phase.images.attention_slicing,
         decodes_singly=phase.images.vae_slicing,
         decodes_tiles=phase.images.vae_tiling,
         pipeline_offload=phase.images.offload,

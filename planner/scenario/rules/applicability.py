@@ -10,6 +10,7 @@ from planner.scenario.choices import ENGINES
 from planner.scenario.declaration import Declared
 from planner.scenario.roles import FrozenModel, FurtherModel, RolloutEngine
 from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts, has_field
+from planner.scenario.serving_parts import ImagePipeline
 from planner.scenario.step import LossFields
 
 
@@ -159,7 +160,7 @@ SERVING_DEPENDENCES = (
     _while("drafter.vocabulary", lambda p: p.drafter.method == "eagle3", "no EAGLE-3 head guesses tokens"),
     *(
         _for_models(field, lambda m: m.task == "diffusion", "the model makes no images", "error")
-        for field in ("images", "images.guidance", "images.vae_slicing", "images.vae_tiling", "images.offload")
+        for field in ("images", *(f"images.{name}" for name in ImagePipeline.model_fields))
     ),
     _for_models("image_height", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
     _for_models("image_width", lambda m: m.task not in TEXT_TASKS, "the model makes no images", "error"),
