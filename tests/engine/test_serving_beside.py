@@ -111,6 +111,19 @@ class TestAdapters:
         ]
         assert pools[0] - pools[1] == adapters(model(), count=8, rank=32)
 
+    def test_v0_overlooked_the_places_it_made(self):
+        # vllm-project/vllm#14450
+        served = {"adapters": {"count": 8, "rank": 32}}
+        for version, loses in (("0.6.4 V0", True), ("0.7 V0", False), ("0.9", True)):
+            pools = [
+                plan(model(), engine_version=version, **extra).details["engine_budget"]["h100-sxm5-80gb"][
+                    "kv_cache_bytes"]
+                for extra in ({}, served)
+            ]  # fmt: skip
+            assert (pools[0] > pools[1]) == loses
+        need = plan(model(), engine_version="0.7 V0", **served).needs["h100-sxm5-80gb"]
+        assert need.high_bytes - need.need_bytes == adapters(model(), count=8, rank=32)
+
 
 class TestDrafters:
     def test_an_eagle_3_head_of_llama_3_1_8b_weighs_850_megabytes(self):

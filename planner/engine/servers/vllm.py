@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.engine.kv_cache import every_token, is_causal, total_bytes
 from planner.engine.rounding import larger, smaller
+from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
 from planner.engine.servers.torch_engine import draft_term, engine_cache, padding_term, served_weights
 from planner.engine.servers.versions import VersionBand, vllm_band, vllm_rules
@@ -42,7 +43,8 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     cache = _cache(load, band, block, tokens, pages)
     held = Holdings(weights, cache, activation, _overhead(load, chosen, overheads, band))
     counted_graphs = held.graph_bytes if band.graphs_in_budget else 0
-    fixed_bytes = held.weights_bytes + held.activation_bytes + held.non_torch_bytes + counted_graphs
+    overlooked = _overlooked_bytes(load, band)
+    fixed_bytes = held.weights_bytes + held.activation_bytes + held.non_torch_bytes + counted_graphs - overlooked
     total = chosen.capacities.usable_bytes
     budget_bytes = None if total is None else int((load.utilization or DEFAULT_UTILIZATION) * total)
     pool_bytes = _pool_bytes(load, budget_bytes, fixed_bytes)
@@ -56,7 +58,7 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
         budget=held.budget(total, budget_bytes, 0 if keeps_none and pool_bytes is not None else pool_bytes),
         tokens_available=available,
         blocks_available=_blocks(load, pool_bytes, block, pages),
-        slack_bytes=unprofiled_bytes(load, sequences),
+        slack_bytes=unprofiled_bytes(load, sequences) + overlooked,
         unsure_bytes=_unsure(load, chosen, overheads, band),
         refused=not runs if single(runs) else ~runs,
         refusal=None if not single(runs) or runs else _refusal(load, pool_bytes, held, available),
@@ -110,6 +112,17 @@ def _overhead(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, ba
         graphs = overheads.cuda_graphs_overhead(chosen.gpu)
         terms.append(Term("overhead", GRAPHS, (Factor("bytes", graphs.bytes),), RUNNING, graphs.source))
     return tuple(terms)
+
+
+def _overlooked_bytes(load: ServingWorkload, band: VersionBand) -> int:
+    """Places of adapters that V0 made after it had measured the weights, so that they lie beyond its share.
+
+    vllm/worker/model_runner.py load_model measured before `create_lora_manager` (vllm-project/vllm#14450); until 0.6.5
+    all memory in use was counted, and V1 makes the places while it measures.
+    """
+    if load.adapters is None or band.generation != "V0" or band.non_torch_mib is None:
+        return 0
+    return int(total_bytes(adapter_terms(load)))
 
 
 def _unsure(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads, band: VersionBand) -> tuple[int, int]:
