@@ -133,7 +133,8 @@ def make_attention(
 
 def make_feed_forward(book: WeightBook, shape: EncoderShape) -> dict[str, Linear]:
     ffn = (layer_dims(shape.layer, "ffn"),)
-    return {
+    gate = {"gate_proj": book.linear("gate_proj", (shape.width,), ffn, shape.layer.mlp_bias)}
+    return (gate if shape.layer.gated else {}) | {
         "up_proj": book.linear("up_proj", (shape.width,), ffn, shape.layer.mlp_bias),
         "down_proj": book.linear("down_proj", ffn, (shape.width,), shape.layer.mlp_bias),
     }
@@ -195,9 +196,12 @@ def feed_forward(t: Tape, layer: EncoderLayer, hidden_states: Tensor) -> Tensor:
 
 
 def intermediate(t: Tape, layer: EncoderLayer, hidden_states: Tensor) -> Tensor:
-    """The first projection and the activation."""
-    projected = linear(t, layer.linears["up_proj"], hidden_states)
-    return activate(t, projected, layer.shape.layer.activation)
+    """The first projection and the activation, which may gate another projection."""
+    linears, activation = layer.linears, layer.shape.layer.activation
+    if not layer.shape.layer.gated:
+        return activate(t, linear(t, linears["up_proj"], hidden_states), activation)
+    gate = activate(t, linear(t, linears["gate_proj"], hidden_states), activation)
+    return ops.mul(t, gate, linear(t, linears["up_proj"], hidden_states), "gated product")
 
 
 def bidirectional_mask(t: Tape, shape: EncoderShape, hidden_states: Tensor) -> Tensor | None:

@@ -35,13 +35,13 @@ from planner.engine.activations.setting import Found, Loads, Setting
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.weight_book import WeightBook
 from planner.engine.term import Factor
-from planner.model.spec import LAYER_NORM, Convolution, ModelSpec
+from planner.model.spec import LAYER_NORM, Convolution, DenseFeedForward, LayerGroup, ModelSpec
 from planner.model.spec import Tensor as TensorPart
 
 VIT = "transformers 5.24, models/vit/modeling_vit.py"
 SCALES = ("layer_scale1", "layer_scale2")
-KNOWN = ("patch_embedding", "position_embeddings", "mask_token")
-"""Parts before the layers that are told here, beside the learned tokens; registers (DINOv2) are not."""
+KNOWN = ("patch_embedding", "position_embeddings", "mask_token", "register_tokens")
+"""Parts before the layers that are told here, beside the learned tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +127,27 @@ def _run_model(t: Tape, model: Vit, pixels: Tensor) -> Tensor:
         return normalise(t, model.norm, hidden_states, "layernorm")
 
 
+def _ungated(group: LayerGroup) -> LayerGroup:
+    """The layer as if its feed-forward had no gate (DINOv2's largest models have one)."""
+    network = group.feed_forward
+    assert isinstance(network, DenseFeedForward)
+    return replace(group, feed_forward=replace(network, gated=False))
+
+
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Patches and learned tokens with one tensor of positions, plain layers with norms first, a norm at the end."""
     stack = spec.stack
     if len(spec.stacks) != 1 or len(stack.groups) != 1 or stack.image is None or stack.embedding is not None:
         return None
     group = stack.groups[0]
+    if not isinstance(group.feed_forward, DenseFeedForward):
+        return None
     scales = tuple(piece.name for piece in group.extra if isinstance(piece, TensorPart))
     parts = [piece for piece in stack.before if isinstance(piece, Convolution | TensorPart)]
     if not (
         len(parts) == len(stack.before)
         and {"position_embeddings"} <= {piece.name for piece in parts} <= {*KNOWN, *learned_tokens(stack)}
-        and is_plain(group)
+        and is_plain(_ungated(group))
         and group.arrangement == "pre"
         and group.norm == LAYER_NORM == stack.final_norm
         and scales in ((), SCALES)
