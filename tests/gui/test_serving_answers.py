@@ -1,6 +1,8 @@
 """*Why?* of serving: how the engine divides the GPU, and how many requests, tokens and copies that makes."""
 
 from planner.gui.panels.serving_text import serving_tables
+from planner.gui.widgets.disclosure import Disclosure
+from planner.gui.widgets.number_box import NumberBox
 
 GROUP = "\u202f"
 
@@ -66,3 +68,24 @@ def test_an_unstated_version_is_said_to_widen_the_band(window, qtbot):
     assert "The vLLM version is not stated" in told(window)
     window.session.edit(("phases", "serving", "engine_version"), "0.19")
     qtbot.waitUntil(lambda: "The vLLM version is not stated" not in told(window))
+
+
+def test_adapters_are_set_in_the_form_and_explained(drive):
+    drive.window.session.look_at(phase="serving")
+    drive.window.phases_panel.form("serving")
+    drive.open_group("Serving: Adapters")
+    drive.type(drive.find(NumberBox, "Serving: Adapters: Adapters"), "4")
+    assert drive.scenario.phases.serving.adapters.count == 4
+    session = drive.window.session
+    terms = session.state.plan.phases["serving"].terms
+    assert sum(int(term.bytes) for term in terms if term.name.startswith("adapter places")) > 300 * 1024**2
+    session.look_at(phase="serving", component="weights")
+    assert "4 adapters × 16 rank" in drive.window.why.body.toPlainText()
+
+
+def test_settings_of_image_pipelines_are_shown_for_those_alone(drive):
+    drive.window.session.look_at(phase="serving")
+    form = drive.window.phases_panel.form("serving")
+    groups = {group.button.accessibleName(): group for group in form.findChildren(Disclosure)}
+    assert groups["Serving: Image pipeline"].isHidden()
+    assert not groups["Serving: Adapters"].isHidden()
