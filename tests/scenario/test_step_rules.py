@@ -2,6 +2,10 @@ from typing import Any
 
 import pytest
 
+from planner.hardware import load_hardware
+from planner.model import resolve_model
+from planner.scenario import Scenario, validate
+
 
 def test_a_sequence_beyond_a_learned_table_cannot_run(check: Any) -> None:
     found = check("training", model="gpt2", sequence_length=2048)
@@ -131,3 +135,12 @@ def test_rank_stabilized_scaling_belongs_to_adapters(check: Any) -> None:
     assert check("fine_tuning", lora={"rank_stabilized": True}) == {}
     found = check("fine_tuning", method="prompt", lora={"rank_stabilized": True})
     assert list(found) == ["warning lora.rank_stabilized"]
+
+
+def test_convolutional_models_cannot_be_checkpointed() -> None:
+    # transformers 5.24: ConvNext and ResNet have no GradientCheckpointingLayer
+    resnet = {"preset": "microsoft/resnet-50"}
+    document = {"model": resnet, "phases": {"training": {"activation_checkpointing": "full"}}}
+    scenario = Scenario.of(document)
+    issues = validate(scenario, resolve_model(scenario.model), load_hardware())
+    assert [issue.code for issue in issues if issue.severity == "error"] == ["checkpointing_missing"]

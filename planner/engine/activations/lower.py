@@ -122,7 +122,7 @@ def lower(
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
     if FURTHER_STACKS not in approximations and _lacks_images(spec, loads):
         approximations = (*approximations, NO_IMAGES)
-    if techniques.virtual_tokens == "prefix" and not isinstance(found.body, llama.DecoderBody):
+    if techniques.virtual_tokens == "prefix" and not _takes_prefix(found):
         techniques = replace(techniques, virtual_tokens="prompt")
         approximations = (*approximations, AS_PROMPT)
     recipe = Recipe(
@@ -179,6 +179,10 @@ def _find_split(
     halves = techniques.selective == "every-2nd-layer"
     if not halves and trained_layers is None:
         return (*_find(spec, setting), techniques)
+    if any(group.width is not None for group in spec.stack.groups):
+        # Layers of a pyramid's stage cannot be told from what shrinks the map before them.
+        found, approximations = _find(spec, setting)
+        return found, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
     divided_spec, trained, kept = spec, frozenset[str](), frozenset[str]()
     if trained_layers is not None:
         split = last_layers(spec, trained_layers)
@@ -192,6 +196,12 @@ def _find_split(
     if told_apart and divided_approximations == approximations:
         return found, approximations, replace(techniques, kept_kinds=kept, trained_kinds=trained)
     return whole, (*approximations, ALL_CHECKPOINTED) if halves else approximations, techniques
+
+
+def _takes_prefix(found: Found) -> bool:
+    """Whether the recorded layers have keys and values, one by one, that trained ones can be put before."""
+    body = found.body
+    return isinstance(body, llama.DecoderBody) and all(layer.latent is None for layer in body.layers)
 
 
 def _largest(value: Number) -> int:

@@ -100,13 +100,17 @@ def _share(
     layers: Mapping[str, Number],
     ratio: tuple[int, int],
 ) -> tuple[Factor, ...]:
-    """This rank's share of a gradient, rounded up as the table's columns are."""
+    """This rank's share of a gradient, rounded up as the table's columns are: before what has a fixed size."""
     whole, share = ratio
     elements: Number = 1
+    fixed = 1
     for dim in tensor.dims:
-        elements = elements * (symbols[dim].value if isinstance(dim, str) else dim)
+        if isinstance(dim, str):
+            elements = elements * symbols[dim].value
+        else:
+            fixed *= dim
     extra = (layers[tensor.kind] - RECORDED) if tensor.kind else 0
-    own = count[0] * -(-elements * share // whole) + count[1] * -(-elements * extra * share // whole)
+    own = fixed * (count[0] * -(-elements * share // whole) + count[1] * -(-elements * extra * share // whole))
     formula = " x ".join(f"{factor.name} {factor.value}" for factor in factors[:-1])
     how = f"{formula} / {whole} ranks" if share == 1 else f"{formula}, in proportion to the model's own parameters"
     return (Factor("elements of this rank", own, how), factors[-1])

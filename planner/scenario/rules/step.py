@@ -40,6 +40,15 @@ def kernel_rules(facts: PhaseFacts) -> Iterator[Issue]:
         )
 
 
+def checkpointing_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """transformers 5.24: `models/convnext` and `models/resnet` have no `GradientCheckpointingLayer`, and refuse."""
+    step, model = facts.phase, facts.model
+    if model is None or getattr(step, "activation_checkpointing", "none") == "none":
+        return
+    if model.sees_images and model.heads is None and step.activation_profile == "hf-transformers":
+        yield facts.issue("checkpointing_missing", "activation_checkpointing")
+
+
 def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """What cannot be done with gradients that an optimizer in backward frees at once."""
     step = facts.phase
@@ -88,4 +97,4 @@ def _span(most: int) -> dict[str, int | str]:
     return {"minimum": 1, "maximum": most, "unit": "layers"}
 
 
-STEP_RULES = (length_rules, kernel_rules, update_rules, optimizer_rules, tuning_rules)
+STEP_RULES = (length_rules, kernel_rules, checkpointing_rules, update_rules, optimizer_rules, tuning_rules)

@@ -157,8 +157,7 @@ def _layer(t: Tape, layer: CoreLayer, x: Tensor) -> Tensor:
 
 
 def _norm(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
-    assert weights.weight is not None
-    if weights.norm.kind == "rmsnorm":
+    if weights.norm.kind == "rmsnorm" and weights.weight is not None:
         return kernel_rms_norm(t, weights.weight, x, name)
     with t.module(name):
         return layer_norm(t, x, weights.weight, weights.bias)
