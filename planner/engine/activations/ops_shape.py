@@ -83,6 +83,21 @@ def add_in_place(t: Tape, a: Tensor, b: Tensor, label: str = "sum, in place") ->
     return out
 
 
+def sum_of(t: Tape, x: Tensor, dims: Dims) -> Tensor:
+    """Sum over all dimensions but `dims`; its gradient is spread out again without a copy."""
+    out = t.new(dims, x.dtype, "sum")
+    t.tick("sum")
+    whole = x.dims
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        gradient = gradients[0]
+        assert gradient is not None
+        return [gradient.handle(whole, view=True)]
+
+    record(t, "sum", [x], [out], backward)
+    return out
+
+
 def spread(t: Tape, x: Tensor, dims: Dims, *, copies: bool, label: str) -> Tensor:
     """`expand` to all heads; copied where a view cannot become a batch of matrices. Backward sums the heads."""
     if not copies:

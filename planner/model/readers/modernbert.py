@@ -70,5 +70,11 @@ def _head(config: Config, task: Task, hidden: int, norm: Norm) -> Head | None:
         tied = config.flag("tie_word_embeddings", True)
         return Head(config.size("vocab_size"), tied, config.flag("decoder_bias"), before=head, name="decoder")
     if task in ("sequence-classification", "token-classification", "question-answering"):
-        return replace(label_head(config, task), before=head)
+        return replace(
+            label_head(config, task),
+            before=head,
+            activation=config.text("classifier_activation", "gelu"),
+            dropout=config.number("classifier_dropout", 0.0, maximum=1.0),
+            averages=config.text("classifier_pooling", "cls") == "mean",
+        )
     raise no_head(config, task)

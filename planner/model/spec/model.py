@@ -145,6 +145,8 @@ class Head:
     """What follows the dense layer before the projection; None: the activation of the layers."""
     dropout: float = 0.0
     """Dropout of what the projection of a classifier reads."""
+    averages: bool = False
+    """A classifier of sequences reads the mean of all tokens, not the first one's state."""
 
     @property
     def kept_by_4bit_loaders(self) -> bool:

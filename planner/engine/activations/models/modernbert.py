@@ -9,10 +9,19 @@ from planner.engine.activations.checkpoint import checkpointed
 from planner.engine.activations.eager import eager_attention
 from planner.engine.activations.encoders import MASKS, EncoderShape, encoder_shape, encoder_symbols
 from planner.engine.activations.functions import activate
-from planner.engine.activations.heads import HeadShape, HeadWeights, head_shape, logits_of, make_head, mean_loss
+from planner.engine.activations.heads import (
+    HeadShape,
+    HeadWeights,
+    head_labels,
+    head_shape,
+    labelled_loss,
+    make_head,
+    mean_loss,
+    transform,
+)
 from planner.engine.activations.loss import cross_entropy
 from planner.engine.activations.norms import NormWeights, normalise
-from planner.engine.activations.ops_shape import split
+from planner.engine.activations.ops_shape import part, split, sum_of
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import Found, Setting
 from planner.engine.activations.tape import Tape, Tensor
@@ -38,6 +47,8 @@ class ModernBertBody:
     kinds: tuple[LayerKind, ...]
     norm: Norm
     head: HeadShape | None
+    averages: bool = False
+    """A classifier of sequences reads the mean of all tokens."""
 
     def build(self, t: Tape, recipe: Recipe) -> "ModernBert":
         book = WeightBook(t, recipe)
@@ -102,32 +113,59 @@ class ModernBert:
         if self.recipe.passes_mask:
             held["mask"] = token_ids(t, "attention mask of the batch")
         if self.recipe.loss != "none" and self.head is not None:
-            held["labels"] = token_ids(t, "labels")
+            held |= {f"labels {i}": labels for i, labels in enumerate(head_labels(t, self.head.shape))}
         return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         last_hidden_state = _run_model(t, self, inputs["ids"])
         if self.head is None:
             return mean_loss(t, last_hidden_state), None
-        logits = logits_of(t, self.head, last_hidden_state)
-        return _loss(t, logits, inputs["labels"]), logits if self.recipe.keeps_outputs else None
+        logits = _logits(t, self.body, self.head, last_hidden_state)
+        return _loss(t, self.head, logits, _labels(inputs)), logits if self.recipe.keeps_outputs else None
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
         last_hidden_state = _run_model(t, self, inputs["ids"])
         if self.head is None:
             return last_hidden_state
-        logits = logits_of(t, self.head, last_hidden_state)
-        return logits, _loss(t, logits, inputs["labels"]) if "labels" in inputs else None
+        logits = _logits(t, self.body, self.head, last_hidden_state)
+        labels = _labels(inputs)
+        return logits, _loss(t, self.head, logits, labels) if labels else None
 
     def weights(self) -> list[Place]:
         return self.book.places
 
 
-def _loss(t: Tape, logits: Tensor, labels: Tensor) -> Tensor:
-    """`ForMaskedLMLoss`: cross entropy of the logits in fp32."""
+def _labels(inputs: dict[str, Tensor]) -> list[Tensor]:
+    return [tensor for name, tensor in inputs.items() if name.startswith("labels")]
+
+
+def _logits(t: Tape, body: ModernBertBody, head: HeadWeights, hidden_states: Tensor) -> Tensor:
+    """`ModernBertForSequenceClassification.forward` and the like: the transform stands before every projection."""
+    if head.shape.task == "sequence-classification":
+        pooled = ("batch", "hidden")
+        hidden_states = _average(t, hidden_states) if body.averages else part(t, hidden_states, *pooled)
+    hidden_states = transform(t, head, hidden_states)
+    if head.shape.dropout:
+        hidden_states = ops.dropout(t, hidden_states)
+    return linear(t, head.projection, hidden_states)
+
+
+def _average(t: Tape, hidden_states: Tensor) -> Tensor:
+    """The states times the mask, summed, over the number of tokens."""
+    with t.no_grad():
+        mask = t.new(("batch", "sequence", 1), "bool", "mask of tokens")
+        t.tick("mask of tokens")
+    summed = sum_of(t, ops.mul(t, hidden_states, mask, "masked states"), ("batch", "hidden"))
+    return ops.elementwise(t, summed, "mean of tokens")
+
+
+def _loss(t: Tape, head: HeadWeights, logits: Tensor, labels: list[Tensor]) -> Tensor:
+    """`ForMaskedLMLoss`: cross entropy of the logits in fp32; of labels, in the model's dtype."""
+    if head.shape.task != "masked-lm":
+        return labelled_loss(t, head, logits, labels)
     with t.module("loss", "transformers 5.24, loss/loss_utils.py: ForMaskedLMLoss"):
         wide = ops.to(t, logits, "fp32", "logits in fp32")
-        return cross_entropy(t, wide, labels)
+        return cross_entropy(t, wide, labels[0])
 
 
 def _run_model(t: Tape, model: ModernBert, ids: Tensor) -> Tensor:
@@ -240,10 +278,17 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
             spec.head, spec.task, activation=activation, pooled=False, training=setting.training, inputs="hidden"
         )
     layers = {str(index): group.count for index, group in enumerate(stack.groups)}
-    return Found(ModernBertBody(kinds, norm, head), tuple(symbols), layers)
+    averages = spec.head is not None and spec.head.averages
+    return Found(ModernBertBody(kinds, norm, head, averages), tuple(symbols), layers)
 
 
-TASKS = ("masked-lm", "feature-extraction")
+TASKS = (
+    "masked-lm",
+    "feature-extraction",
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+)
 
 
 def _is_kind(group: LayerGroup) -> bool:
