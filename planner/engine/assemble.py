@@ -98,10 +98,15 @@ def no_vram(context: Context, moment: str, need: Need) -> PhasePlan:
         components=nothing,
         moments={moment: Moment(moment, moment, 0, held)},
         tell=tuple,
-        verdicts={
-            gpu.id: Verdict("fits", gpu.capacities.usable_bytes, gpu.capacities.usable_bytes, lambda: 0)
-            for gpu in context.gpus
-        },
+        verdicts={gpu.id: _nothing_held(gpu, context) for gpu in context.gpus},
         surround=need.surround,
         warnings=need.warnings,
     )
+
+
+def _nothing_held(gpu: ChosenGpu, context: Context) -> Verdict:
+    """It fits even where a GPU's usable memory is not known."""
+    usable = gpu.capacities.usable_bytes
+    if usable is None:
+        return Verdict("fits", None, None, lambda: 0)
+    return judge(0, 0, 0, usable, headroom_percent=context.headroom_percent, find_gpus=lambda: 0)

@@ -88,3 +88,16 @@ def test_each_zero_stage_needs_no_more_for_states_than_the_one_before() -> None:
 def test_a_plan_without_gpus_says_so() -> None:
     phase = estimate(starting_scenario(), load_catalog()).phases["training"]
     assert set(phase.verdicts) == {"h100-sxm5-80gb", "l40s", "rtx-4090"}
+
+
+def test_memory_kept_free_is_kept_free_of_every_phase() -> None:
+    # Preparing data needs none of it, and is judged by the same capacity all the same.
+    document = {
+        "model": {"preset": "meta-llama/Llama-3.1-8B"},
+        "phases": {"preprocessing": {}, "training": {}},
+        "hardware": {"gpus": ["h200-sxm-141gb"], "headroom_percent": 20},
+    }
+    phases = estimate(Scenario.of(document), load_catalog()).phases
+    preparing, training = (phases[name].verdicts["h200-sxm-141gb"] for name in ("preprocessing", "training"))
+    assert preparing.capacity_bytes == preparing.headroom_bytes == training.capacity_bytes
+    assert preparing.verdict == "fits"
