@@ -49,6 +49,7 @@ SELECTIVE_POLICIES = Choices(
         "core-attention": "Attention core",
         "op-sac": "Every other matrix product",
         "every-2nd-layer": "Every second layer",
+        "every-nth-layer": "One layer in n",
     }
 )
 LOSSES = Choices(

@@ -11,6 +11,8 @@ POSITION_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len
 GENERATING = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
 GENERATING_TASKS = ("causal-lm", "seq2seq-lm", "image-text-to-text", "speech-seq2seq")
 UNKNOWN_POSITIONS = 8192
+WITHOUT_CHECKPOINTS = ("convnext", "resnet")
+"""Model types that transformers 5.24 cannot checkpoint: no layer of theirs is a `GradientCheckpointingLayer`."""
 
 
 def starting_scenario() -> Scenario:
@@ -56,7 +58,7 @@ def plan_for_model(
     model = scenario.model
     longest = min(_longest(model), max_positions or UNKNOWN_POSITIONS)
     trained, served = min(4096, longest), min(8192, longest)
-    generates = _generates(model)
+    generates, checkpointing = _generates(model), _checkpointing(model)
     phases = {
         "design": {"micro_batch_size": 1, "sequence_length": min(128, longest)},
         "preprocessing": {},
@@ -65,10 +67,10 @@ def plan_for_model(
             "micro_batch_size": 1,
             "sequence_length": trained,
             "gradient_accumulation_steps": 16,
-            "activation_checkpointing": "full",
+            "activation_checkpointing": checkpointing,
             "parallelism": {"data": 8, "zero_stage": 3},
         },
-        "fine_tuning": _fine_tuning(min(2048, longest)),
+        "fine_tuning": _fine_tuning(min(2048, longest)) | {"activation_checkpointing": checkpointing},
         "evaluation": {"precision": "bf16", "batch_size": 8, "sequence_length": min(2048, longest)},
         "serving": {
             "engine": "vllm" if generates else "transformers",
@@ -91,6 +93,11 @@ def _fine_tuning(length: int) -> dict[str, Any]:
         "gradient_accumulation_steps": 16,
         "activation_checkpointing": "full",
     }
+
+
+def _checkpointing(model: object) -> str:
+    config = model.config if isinstance(model, ConfigModel) else {}
+    return "none" if config.get("model_type") in WITHOUT_CHECKPOINTS else "full"
 
 
 def _longest(model: object) -> int:

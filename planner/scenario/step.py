@@ -183,6 +183,15 @@ class CheckpointingFields(Declared):
         "What selective checkpointing computes again. Automatic: the attention core.",
         advanced=True,
     )
+    checkpoint_interval: int = declare(
+        2,
+        "Checkpoint interval",
+        "For one layer in n: of how many layers one is computed again.",
+        unit="layers",
+        ge=2,
+        le=1000,
+        advanced=True,
+    )
     checkpointing_reentrant: bool = declare(
         False,
         "Reentrant checkpointing",

@@ -133,7 +133,7 @@ def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
 
 
 def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
-    if t.techniques.selective in ("op-sac", "every-2nd-layer"):
+    if t.techniques.selective in ("op-sac", "every-2nd-layer", "every-nth-layer"):
         how = "non-reentrant"
     if how == "none" or t.slot.partition("/")[0] in t.techniques.kept_kinds:
         return region(x)

@@ -13,7 +13,7 @@ from planner.engine.activations.fully_shard import unit_symbols
 from planner.engine.activations.models import deepseek, llama
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
-from planner.engine.activations.splits import every_second, last_layers
+from planner.engine.activations.splits import every_nth, last_layers
 from planner.engine.activations.tape import Tape
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.activations.trace import Symbols
@@ -53,7 +53,16 @@ STATE_SPACE_ROLES = ("in_proj", "x_proj", "dt_proj", "out_proj")
 DELTA_ROLES = ("in_proj_qkvz", "in_proj_ba", "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a")
 MIXER_ROLES = (*ATTENTION_ROLES, *LATENT_ROLES, *STATE_SPACE_ROLES, *DELTA_ROLES)
 FEED_FORWARD_ROLES = (*MLP_ROLES, "shared_expert_gate")
-STANDING_ROLES = ("pooler", "reduction", "visual_projection", "text_projection")
+STANDING_ROLES = (
+    "pooler",
+    "reduction",
+    "visual_projection",
+    "text_projection",
+    "embeddings_project",
+    "dense",
+    "linear_1",
+    "linear_2",
+)
 """Linear layers between and after the repeated ones."""
 
 
@@ -176,7 +185,7 @@ def _find_split(
     spec: ModelSpec, setting: Setting, techniques: Techniques, trained_layers: int | None
 ) -> tuple[Found, tuple[str, ...], Techniques]:
     """The body of a model some of whose layers are treated differently, where its family can tell them apart."""
-    halves = techniques.selective == "every-2nd-layer"
+    halves = techniques.selective in ("every-2nd-layer", "every-nth-layer")
     if not halves and trained_layers is None:
         return (*_find(spec, setting), techniques)
     if any(group.width is not None for group in spec.stack.groups):
@@ -188,7 +197,7 @@ def _find_split(
         split = last_layers(spec, trained_layers)
         divided_spec, trained = split.spec, split.chosen
     if halves:
-        split = every_second(divided_spec)
+        split = every_nth(divided_spec, techniques.checkpoint_interval, from_first=techniques.checkpoints_first)
         divided_spec, trained, kept = split.spec, split.descendants(trained), split.chosen
     whole, approximations = _find(spec, setting)
     found, divided_approximations = _find(divided_spec, setting)

@@ -1,4 +1,4 @@
-"""Layers of one kind that are treated differently: every second one checkpointed, or only the last ones trained.
+"""Layers of one kind that are treated differently: one in n checkpointed, or only the last ones trained.
 
 The recording repeats one layer of a kind, so such layers become two kinds, one after the other. What is held when
 forward ends is the same as if they alternated.
@@ -23,9 +23,15 @@ class Split:
         return frozenset(str(index) for index, origin in enumerate(self.origins) if str(origin) in kinds)
 
 
-def every_second(spec: ModelSpec) -> Split:
-    """`chosen` are the layers that keep everything; torchtitan checkpoints the second, the fourth and so on."""
-    return _split(spec, tuple(group.count - group.count // 2 for group in spec.stack.groups), first=True)
+def every_nth(spec: ModelSpec, interval: int, *, from_first: bool) -> Split:
+    """`chosen` are the layers that keep everything.
+
+    torchtitan checkpoints the n-th, the 2n-th and so on (`distributed/activation_checkpoint.py`); transformers 5.24 the
+    first, the one n after it and so on (`modeling_utils.py: activation_checkpointing_enable(every_n_layers=n)`).
+    """
+    before = interval - 1 if from_first else 0
+    kept = (group.count - (group.count + before) // interval for group in spec.stack.groups)
+    return _split(spec, tuple(kept), first=True)
 
 
 def last_layers(spec: ModelSpec, trained: int) -> Split:

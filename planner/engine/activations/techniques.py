@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Context = Literal["none", "ring", "ulysses"]
-Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer"]
+Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer", "every-nth-layer"]
 Fp8 = Literal["none", "torchao", "torchao-compiled", "transformer-engine", "transformer-engine-cached"]
 VirtualTokens = Literal["none", "prompt", "prefix"]
 Smoothing = Literal["none", "trainer", "loss"]
@@ -16,6 +16,10 @@ class Techniques:
 
     selective: Selective = "none"
     """What selective checkpointing runs again in backward."""
+    checkpoint_interval: int = 2
+    """Of how many layers one is run again, where not all are."""
+    checkpoints_first: bool = False
+    """It is the first of them, not the last."""
     offloads_activations: bool = False
     """What the layers save waits in host RAM until their backward."""
     update_copies: int | None = None

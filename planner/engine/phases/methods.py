@@ -25,6 +25,8 @@ def techniques(phase: TrainingStep) -> Techniques:
     selective = phase.activation_checkpointing == "selective"
     return Techniques(
         selective=cast(Selective, phase.selective_policy or "core-attention") if selective else "none",
+        checkpoint_interval=phase.checkpoint_interval if phase.selective_policy == "every-nth-layer" else 2,
+        checkpoints_first=phase.selective_policy == "every-nth-layer" and phase.activation_profile == "hf-transformers",
         offloads_activations=phase.offload.activations != "none",
         update_copies=_copies_on_arrival(phase),
         tiled_mlp=phase.tiled_mlp,

@@ -182,6 +182,11 @@ STEP_DEPENDENCES = (
     _chunked("loss_chunks"),
     _chunked("loss_chunk_tokens"),
     _chunked("loss_keeps_logits"),
+    _while(
+        "checkpoint_interval",
+        lambda p: p.activation_checkpointing == "selective" and p.selective_policy == "every-nth-layer",
+        "the selective policy is not one layer in n",
+    ),
     _while("fp8_recipe", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _while("fp8_all_gather", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _adapters("lora.rank"),

@@ -46,7 +46,7 @@ def checkpointing_rules(facts: PhaseFacts) -> Iterator[Issue]:
     if model is None or getattr(step, "activation_checkpointing", "none") == "none":
         return
     if model.sees_images and model.heads is None and step.activation_profile == "hf-transformers":
-        yield facts.issue("checkpointing_missing", "activation_checkpointing")
+        yield facts.issue("checkpointing_missing", "activation_checkpointing", "warning")
 
 
 def update_rules(facts: PhaseFacts) -> Iterator[Issue]:

@@ -84,6 +84,17 @@ def test_op_sac_keeps_every_second_product_and_attention() -> None:
     assert kept == TOKENS * (LAYERS * per_token + inputs)
 
 
+def test_one_layer_in_n_is_the_first_in_transformers_and_the_last_in_torchtitan() -> None:
+    # transformers 5.24, activation_checkpointing_enable(every_n_layers=4): layers 0 and 4; torchtitan: the fourth
+    def kept(profile: str, **fields: Any) -> int:
+        return plan(activation_profile=profile, **fields).layer_activation_bytes
+
+    nth = {"activation_checkpointing": "selective", "selective_policy": "every-nth-layer", "checkpoint_interval": 4}
+    for profile, checkpointed in (("hf-transformers", -(-LAYERS // 4)), ("torchtitan", LAYERS // 4)):
+        whole, none = kept(profile), kept(profile, activation_checkpointing="full")
+        assert kept(profile, **nth) == pytest.approx(whole - checkpointed * (whole - none) / LAYERS, rel=0.01)
+
+
 def test_every_second_layer_keeps_half_of_everything_and_half_of_the_inputs() -> None:
     plain, full = plan().layer_activation_bytes, plan(activation_checkpointing="full").layer_activation_bytes
     half = plan(activation_checkpointing="selective", selective_policy="every-2nd-layer").layer_activation_bytes
