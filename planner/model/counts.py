@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from planner.model.spec import ModelSpec, ParallelMixers, RecurrentMixer
+from planner.model.spec import Linear, ModelSpec, ParallelMixers, RecurrentMixer
 from planner.model.weights import Weight, layer_weights, weights
 
 BYTES_16_BIT = 2
@@ -125,15 +125,19 @@ def lora_parameters(spec: ModelSpec, rank: int, targets: str | tuple[str, ...] =
 def lora_targets(spec: ModelSpec, targets: str | tuple[str, ...] = "all-linear") -> tuple[tuple[Weight, int], ...]:
     """The matrices that adapters attach to.
 
-    `all-linear` means, as in PEFT, every linear layer but the output head; `attention` those of the mixers; a tuple
-    names modules. Routed experts are no linear layers in transformers 5 and are left alone.
+    `all-linear` means, as in PEFT, every linear layer but the output head, whose transform before a token prediction is
+    one of them; `attention` those of the mixers; a tuple names modules. Routed experts are no linear layers in
+    transformers 5 and are left alone.
     """
+    head = spec.head
+    predicts_tokens = head is not None and head.kind == "vocabulary"
+    transform = {part.name for part in head.before if isinstance(part, Linear)} if head is not None else set[str]()
 
     def chosen(weight: Weight) -> bool:
         if weight.kind not in ("linear", "conv1d"):
             return False
         if targets == "all-linear":
-            return weight.block != "head"
+            return weight.block != "head" or (predicts_tokens and weight.role in transform)
         if targets == "attention":
             return weight.block in ("mixer", "cross_attention")
         return weight.role in targets

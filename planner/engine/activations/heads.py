@@ -69,7 +69,9 @@ def make_head(book: WeightBook, shape: HeadShape, embedding: Tensor, width: Dim 
     """The weights of a head over states of `width`."""
     inner = shape.inputs if shape.task == "masked-lm" else width
     pooler = book.linear("pooler", (width,), (width,)) if shape.pooled else None
-    dense = book.linear("dense", (width,), (inner,), shape.dense_bias) if shape.dense else None
+    # Adapters reach the transform before a token prediction; a classifier is trained whole.
+    role = "dense" if shape.task == "masked-lm" else "classifier"
+    dense = book.linear(role, (width,), (inner,), shape.dense_bias) if shape.dense else None
     norm = book.norm("head norm", (inner,), shape.norm.norm) if shape.norm is not None else None
     rows: Dims = ("table rows",) if shape.task == "masked-lm" else ("vocabulary",)
     projection = book.linear(
