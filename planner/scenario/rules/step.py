@@ -45,7 +45,8 @@ def checkpointing_rules(facts: PhaseFacts) -> Iterator[Issue]:
     step, model = facts.phase, facts.model
     if model is None or getattr(step, "activation_checkpointing", "none") == "none":
         return
-    if model.sees_images and model.heads is None and step.activation_profile == "hf-transformers":
+    convolutional = model.sees_images and model.heads is None and model.task != "diffusion"
+    if convolutional and step.activation_profile == "hf-transformers":
         yield facts.issue("checkpointing_missing", "activation_checkpointing", "warning")
 
 
