@@ -57,6 +57,7 @@ LOSSES = Choices(
         "full_logits": "All logits at once",
         "chunked": "In chunks",
         "fused_linear": "Fused with the head",
+        "cut_cross_entropy": "Cut cross-entropy",
         "fused_cross_entropy": "Fused cross-entropy",
     }
 )

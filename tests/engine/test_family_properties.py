@@ -15,7 +15,7 @@ from planner.engine.phases.step import plan_step
 from planner.engine.plan import PhasePlan
 from planner.model import resolve_model
 from planner.scenario import Scenario
-from planner.scenario.choices import OPTIMIZER_KERNELS
+from planner.scenario.choices import LOSSES, OPTIMIZER_KERNELS
 from planner.scenario.step import TrainingStep
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "traced-small-models.json").read_text("utf-8"))["cases"]
@@ -85,7 +85,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
         "sequence_length": draw(st.integers(2, 400)),
         "attention_implementation": draw(st.sampled_from(["eager", "sdpa"])),
         "attention_mask": draw(st.sampled_from(["none", "full", "padded"])),
-        "loss_implementation": draw(st.sampled_from(["full_logits", "chunked", "fused_linear", "fused_cross_entropy"])),
+        "loss_implementation": draw(st.sampled_from(sorted(LOSSES))),
         "label_smoothing": draw(st.sampled_from([0.0, 0.1])),
         "optimizer": optimizer,
         "keeps_outputs": draw(st.booleans()),

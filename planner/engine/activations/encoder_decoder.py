@@ -11,7 +11,7 @@ from planner.engine.activations.eager import eager_attention
 from planner.engine.activations.encoders import EncoderLayer, EncoderShape, make_attention, make_feed_forward
 from planner.engine.activations.functions import activate
 from planner.engine.activations.heads import mean_loss
-from planner.engine.activations.loss import chunked_loss, cross_entropy, fused_cross_entropy, fused_linear_loss
+from planner.engine.activations.loss import cross_entropy, fused_cross_entropy, head_and_loss
 from planner.engine.activations.norms import normalise
 from planner.engine.activations.ops_shape import reshape
 from planner.engine.activations.recipe import Recipe
@@ -209,10 +209,9 @@ class Pair:
         if self.head is None:
             return mean_loss(t, hidden_states), (hidden_states, encoded) if self.recipe.keeps_outputs else None
         states = self._scaled(t, hidden_states)
-        if self.recipe.loss == "fused_linear":
-            return fused_linear_loss(t, self.head, states), None
-        if self.recipe.loss == "chunked":
-            return chunked_loss(t, self.head, states), None
+        fused = head_and_loss(t, self.recipe, self.head, states)
+        if fused is not None:
+            return fused, None
         logits = self._logits(t, self.head, states)
         if self.recipe.loss == "fused_cross_entropy":
             return fused_cross_entropy(t, logits), None

@@ -11,7 +11,7 @@ from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import Linear, linear
 from planner.engine.activations.functions import activate, saves_output
-from planner.engine.activations.loss import chunked_loss, cross_entropy, fused_cross_entropy, fused_linear_loss
+from planner.engine.activations.loss import cross_entropy, fused_cross_entropy, head_and_loss
 from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.ops_shape import part
 from planner.engine.activations.recipe import Recipe
@@ -161,10 +161,10 @@ def loss_of(
     t: Tape, recipe: Recipe, head: HeadWeights, hidden_states: Tensor, labels: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor | None]:
     """The loss, and the logits where they are all made."""
-    if head.shape.task == "masked-lm" and recipe.loss in ("chunked", "fused_linear"):
-        states = transform(t, head, hidden_states)
-        fused = fused_linear_loss if recipe.loss == "fused_linear" else chunked_loss
-        return fused(t, head.projection, states), None
+    if head.shape.task == "masked-lm" and recipe.loss not in ("full_logits", "fused_cross_entropy"):
+        fused = head_and_loss(t, recipe, head.projection, transform(t, head, hidden_states))
+        if fused is not None:
+            return fused, None
     logits = logits_of(t, head, hidden_states)
     if head.shape.task == "masked-lm" and recipe.loss == "fused_cross_entropy":
         return fused_cross_entropy(t, logits), logits

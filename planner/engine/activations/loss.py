@@ -15,6 +15,7 @@ from planner.engine.activations.tape import Dim, Tape, Tensor
 
 LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
 FUSED_LINEAR = "Liger-Kernel, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
+CUT = "apple/ml-cross-entropy d42911f, cut_cross_entropy/cce.py: neither logits nor gradients are made in forward"
 FUSED = "Liger-Kernel, ops/cross_entropy.py: the gradient overwrites the logits"
 COMPILED = "torch.compile of the loss: inductor fuses cast, log-softmax and gather (torchtitan pull request 1033)"
 CHUNKED = "torchtune, modules/loss/cross_entropy_loss.py, ce_chunked_output_loss.py: one chunk of logits at a time"
@@ -177,6 +178,43 @@ def _as_saved(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Grad
     return [found[0].handle() if needs[0] else None, found[1].handle() if needs[1] else None]
 
 
+def cut_cross_entropy(t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
+    """Head and loss in kernels that never write logits (arXiv:2411.09009); both gradients are made in backward.
+
+    Beside its inputs it keeps a sum for each token, and the mean logit of each class, by which it skips small ones.
+    """
+    with t.module("loss", CUT):
+        states, weight = hidden_states, head.weight
+        if t.autocast:
+            states, weight = (ops.to(t, x, t.autocast, "cast by autocast") for x in (states, weight))
+        kept = [states, weight, t.new(states.dims[:-1], "fp32", "log-sum-exp of each token")]
+        kept.append(t.new(weight.dims[:1], "fp32", "mean logit of each class"))
+        loss = t.new((), "fp32", "loss")
+        t.tick("loss")
+        record(t, "cut cross entropy", [states, weight], [loss], _cut_backward, kept)
+        return loss
+
+
+def _cut_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+    made: Gradients = [
+        t.new(source.dims, source.dtype, f"gradient of {name}") if need else None
+        for source, name, need in zip(saved, ("hidden states", "weight"), needs, strict=False)
+    ]
+    t.tick("loss backward")
+    return made
+
+
+def head_and_loss(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor) -> Tensor | None:
+    """The loss where it is made together with the logits, never holding them all; None where they come first."""
+    if recipe.loss == "fused_linear":
+        return fused_linear_loss(t, head, hidden_states)
+    if recipe.loss == "cut_cross_entropy":
+        return cut_cross_entropy(t, head, hidden_states)
+    if recipe.loss == "chunked":
+        return chunked_loss(t, head, hidden_states, upcast=recipe.loss_upcast)
+    return None
+
+
 def chunked_loss(t: Tape, head: Linear, hidden_states: Tensor, *, upcast: bool = True) -> Tensor:
     """Chunk after chunk: logits, their fp32 copy and the log-softmax, which each chunk keeps for backward.
 
@@ -277,10 +315,9 @@ def causal_loss(
     scaled: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Head and loss of a language model; the logits too, where they are all made."""
-    if recipe.loss == "fused_linear":
-        return fused_linear_loss(t, head, hidden_states), None
-    if recipe.loss == "chunked":
-        return chunked_loss(t, head, hidden_states, upcast=recipe.loss_upcast), None
+    loss = head_and_loss(t, recipe, head, hidden_states)
+    if loss is not None:
+        return loss, None
     logits = head_logits(t, recipe, head, hidden_states, softcap=softcap, scaled=scaled)
     if recipe.techniques.compiled_loss and recipe.loss == "full_logits":
         return compiled_cross_entropy(t, logits), logits

@@ -11,7 +11,7 @@ from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.pipeline import Ends
 
-Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "none"]
+Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "cut_cross_entropy", "none"]
 Kernel = Literal["eager", "flash", "efficient", "math"]
 
 

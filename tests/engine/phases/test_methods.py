@@ -185,6 +185,20 @@ def test_losses_hold_fewer_logits_the_more_they_are_fused() -> None:
     assert full - fused == pytest.approx(10 * BATCH * 4096 * VOCAB, rel=0.05)
 
 
+def test_a_cut_loss_makes_its_gradients_in_backward_alone() -> None:
+    # apple/ml-cross-entropy d42911f, cce.py and cce_backward.py: log-sum-exps are kept, logits are never written
+    def moments(loss: str) -> tuple[int, int]:
+        found = plan(
+            activation_checkpointing="full", optimizer="sgd", sequence_length=4096, loss_implementation=loss
+        ).moments
+        return found["end_of_forward"].allocated_bytes, found["backward"].allocated_bytes
+
+    cut, fused = moments("cut_cross_entropy"), moments("fused_linear")
+    # Liger holds the gradient of the hidden states in their place, and that of the head.
+    assert fused[0] - cut[0] == pytest.approx(2 * VOCAB * HIDDEN, rel=0.02)
+    assert cut[1] <= fused[1]
+
+
 def test_qlora_under_autocast_holds_embeddings_and_head_in_fp32() -> None:
     # peft 0.21, prepare_model_for_kbit_training: everything that is not 4-bit is cast to fp32.
     half, prepared = (
