@@ -12,7 +12,7 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import layer_dims
 from planner.engine.activations.checkpoint import checkpoint
 from planner.engine.activations.functions import saves_output
-from planner.engine.activations.ops_shape import reshape, spread
+from planner.engine.activations.ops_shape import add_in_place, reshape, spread
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
@@ -31,16 +31,28 @@ def eager_attention(
     upcast: bool = True,
     softcap: bool = False,
     scores_in_fp32: bool = False,
+    adds_in_place: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
 
     `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself.
+    `adds_in_place`: the mask is a bias of positions that is added over the scores.
     Selective checkpointing runs just this again in backward.
     """
 
     def core(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         return _eager(
-            t, shape, query, key, value, mask, joined=joined, upcast=upcast, softcap=softcap, whole=scores_in_fp32
+            t,
+            shape,
+            query,
+            key,
+            value,
+            mask,
+            joined=joined,
+            upcast=upcast,
+            softcap=softcap,
+            whole=scores_in_fp32,
+            in_place=adds_in_place,
         )
 
     if t.techniques.selective != "core-attention":
@@ -60,6 +72,7 @@ def _eager(
     upcast: bool,
     softcap: bool,
     whole: bool,
+    in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     with t.module("eager", EAGER):
         dtype = query.dtype
@@ -82,7 +95,9 @@ def _eager(
             weights = ops.elementwise(t, weights, "scores over the cap")
             weights = saves_output(t, weights, "tanh")
             weights = ops.elementwise(t, weights, "capped scores")
-        if mask is not None:
+        if mask is not None and in_place:
+            weights = add_in_place(t, weights, mask, "bias added in place")
+        elif mask is not None:
             weights = ops.add(t, weights, mask, "masked scores")
         weights = softmax_to(t, weights, value.dtype if not upcast else dtype, upcast=upcast)
         if shape.attention_dropout:

@@ -41,6 +41,8 @@ class EncoderShape:
     """Stochastic depth after both, in training."""
     mixer_drops: bool = True
     """False: no dropout after attention (DistilBERT)."""
+    relative: bool = False
+    """A bias of relative positions, in the place of a mask, is added over the scores (MPNet)."""
     wide_softmax: bool = False
     """Eager attention computes its softmax in fp32 (CLIP, ViT)."""
 
@@ -141,9 +143,22 @@ def make_feed_forward(book: WeightBook, shape: EncoderShape) -> dict[str, Linear
 
 
 def make_encoder(
-    book: WeightBook, kind: str | int, shape: EncoderShape, norms: tuple[str, ...], tensors: tuple[str, ...] = ()
+    book: WeightBook,
+    kind: str | int,
+    shape: EncoderShape,
+    norms: tuple[str, ...],
+    tensors: tuple[str, ...] = (),
+    *,
+    shared: bool = False,
 ) -> list[EncoderLayer]:
-    """The recorded layers of one kind: attention, feed-forward, norms and loose vectors of the layer's width."""
+    """The recorded layers of one kind: attention, feed-forward, norms and loose vectors of the layer's width.
+
+    `shared`: all layers have the same weights (ALBERT).
+    """
+    if shared:
+        linears = make_attention(book, shape) | make_feed_forward(book, shape)
+        own = {name: book.norm(name, (shape.width,), shape.norm) for name in norms}
+        return [EncoderLayer(slot, shape, linears, own, {}) for slot in slots_of(kind, shape.layer.copies)]
     made: list[EncoderLayer] = []
     for slot in slots_of(kind, shape.layer.copies):
         with book.layer(slot):
@@ -185,7 +200,17 @@ def attention(
     key = project("k_proj", states)
     value = project("v_proj", states)
     if layer.kernel == "eager":
-        output, weights = eager_attention(t, layer, query, key, value, mask, joined=False, upcast=shape.wide_softmax)
+        output, weights = eager_attention(
+            t,
+            layer,
+            query,
+            key,
+            value,
+            mask,
+            joined=False,
+            upcast=shape.wide_softmax,
+            adds_in_place=shape.relative,
+        )
         return output, weights
     return attend(t, layer, query, key, value, mask), None
 

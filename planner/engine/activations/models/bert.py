@@ -1,7 +1,7 @@
 """BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA and DistilBERT: encoders that normalise after each sum."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear, token_ids
@@ -39,7 +39,9 @@ from planner.model.spec import LAYER_NORM, ModelSpec, NormPart, Table
 from planner.model.spec import Linear as LinearPart
 
 BERT = "transformers 5.24, models/bert/modeling_bert.py"
+MPNET = "transformers 5.24, models/mpnet/modeling_mpnet.py: MPNetEncoder.compute_position_bias"
 POSITIONS, TYPES, PROJECTION = "position_embeddings", "token_type_embeddings", "embeddings_project"
+DISTANCES = "relative_attention_bias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class BertBody:
     """Token types are gathered for the batch's positions, not a slice of the buffer (transformers 5)."""
     dropout: bool
     pooled: bool
+    shared: bool = False
+    """All layers have the same weights (ALBERT)."""
 
     def build(self, t: Tape, recipe: Recipe) -> "Bert":
         book = WeightBook(t, recipe)
@@ -65,10 +69,11 @@ class BertBody:
         tables = Tables(word, book.tensor(POSITIONS, ("position rows", width)), types, book.norm("LayerNorm", (width,)))
         if self.projects:
             tables.projection = book.linear(PROJECTION, (width,), ("hidden",))
-        layers = make_encoder(book, 0, self.layer, ("attention norm", "output norm"))
+        distances = book.tensor(DISTANCES, ("distance rows", "heads")) if self.layer.relative else None
+        layers = make_encoder(book, 0, self.layer, ("attention norm", "output norm"), shared=self.shared)
         head = make_head(book, self.head, word) if self.head is not None else None
         pooler = book.linear("pooler", ("hidden",), ("hidden",)) if self.pooled and head is None else None
-        return Bert(self, recipe, book, tables, layers, head, pooler)
+        return Bert(self, recipe, book, tables, layers, head, pooler, distances)
 
 
 @dataclass(slots=True)
@@ -94,6 +99,8 @@ class Bert:
     head: HeadWeights | None
     pooler: Linear | None
     """Of a model without a head."""
+    distances: Tensor | None = None
+    """The table of a bias for every distance between two tokens (MPNet)."""
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         held = {"ids": token_ids(t, "input ids")}
@@ -128,8 +135,25 @@ def run_model(t: Tape, model: Bert, ids: Tensor) -> Tensor:
     """`BertModel.forward`, without the pooler."""
     with t.module("model", f"{BERT}: BertModel.forward"):
         embedding_output = _embed(t, model, ids)
-        mask = bidirectional_mask(t, model.body.layer, embedding_output)
+        if model.distances is not None:
+            mask: Tensor | None = _position_bias(t, model.distances)
+        else:
+            mask = bidirectional_mask(t, model.body.layer, embedding_output)
         return run_encoder(t, model.recipe, model.layers, bert_layer, embedding_output, mask)
+
+
+def _position_bias(t: Tape, distances: Tensor) -> Tensor:
+    """`MPNetEncoder.compute_position_bias`: a number for each pair of tokens and each head, copied for the batch."""
+    pairs = ("sequence", "sequence")
+    with t.module("position bias", MPNET):
+        with t.no_grad():
+            signed = t.new(pairs, "int64", "distances")
+            t.tick("distances")
+            near, far = ops.shift(t, signed, "distances within reach"), ops.shift(t, signed, "distances beyond")
+            buckets = ops.shift(t, signed, "buckets of distances")
+            del signed, near, far
+        values = ops.embedding(t, distances, (*pairs, "heads"), buckets)
+        return ops.repeat(t, values, ("batch", "heads", *pairs), "bias of the whole batch")
 
 
 def _embed(t: Tape, model: Bert, ids: Tensor) -> Tensor:
@@ -197,14 +221,21 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     group = stack.groups[0]
     parts = {part.name: part for part in stack.before if isinstance(part, Table | LinearPart)}
     known = (
-        set(parts) <= {POSITIONS, TYPES, PROJECTION}
+        set(parts) <= {POSITIONS, TYPES, PROJECTION, DISTANCES}
         and POSITIONS in parts
         and len(stack.before) == len(parts) + 1
-        and isinstance(stack.before[-2 if PROJECTION in parts else -1], NormPart)
+        and isinstance(stack.before[-2 if {PROJECTION, DISTANCES} & set(parts) else -1], NormPart)
     )
+    shared = group.weight_sets == 1
+    group = replace(group, weight_sets=None) if shared else group
     if not (known and is_plain(group) and group.arrangement == "post" and group.norm == LAYER_NORM and not group.extra):
         return None
-    layer = encoder_shape("", group, setting)
+    if shared and group.dropout:
+        # ALBERT drops what attention gives, but not what the feed-forward gives.
+        return None
+    relative = DISTANCES in parts
+    layer = encoder_shape("", group, setting, implementation="eager" if relative else None, masks=not relative)
+    layer = replace(layer, relative=relative)
     body = BertBody(
         layer,
         _head(spec, setting, layer),
@@ -214,8 +245,9 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         not setting.version.startswith("transformers 4"),
         setting.training and stack.embedding.dropout > 0,
         bool(stack.after),
+        shared,
     )
-    rows = [(POSITIONS, "position rows"), (TYPES, "type rows")]
+    rows = [(POSITIONS, "position rows"), (TYPES, "type rows"), (DISTANCES, "distance rows")]
     tables = {name: part.rows for name, part in parts.items() if isinstance(part, Table)}
     symbols = (
         *encoder_symbols(layer, group, setting),
