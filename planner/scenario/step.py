@@ -9,6 +9,7 @@ from planner.scenario.choices import (
     Checkpointing,
     ExpertsImplementation,
     Fp8Recipe,
+    HalfDtype,
     LossImplementation,
     Optimizer,
     OptimizerImplementation,
@@ -245,6 +246,13 @@ class TrainingStep(ModelRun, LossFields, CheckpointingFields):
         unit="steps",
         ge=1,
         le=MAX_BATCH,
+    )
+    gradient_accumulation_dtype: HalfDtype | None = declare(
+        None,
+        "Gradient accumulation type",
+        "Number format in which gradients of 16-bit weights are added up beside a master copy. Automatic: fp32, but "
+        "with DeepSpeed's ZeRO that of the weights.",
+        advanced=True,
     )
     gradient_clipping: bool = declare(
         False, "Clip gradients", "The norm of all gradients is taken and limited before the update.", advanced=True

@@ -33,6 +33,7 @@ from planner.scenario.step import TrainingStep
 
 MASTER = "16-bit weights with an fp32 copy that the optimizer updates: DeepSpeed BF16_Optimizer, Megatron-LM"
 ADAPTERS = "peft 0.21: rank x (inputs + outputs) for each adapted layer (LoRA, arXiv:2106.09685)"
+CAST_GRADIENTS = "Megatron-LM, core/optimizer/optimizer.py: _copy_model_grads_to_main_grads"
 RANK_STABILIZED = Factor("scaling by rsLoRA", 1, "alpha / root of the rank, a number of the layer (arXiv:2312.03732)")
 DTENSOR = "torch 2.13 DTensor: the gradient of a row-wise embedding is replicated; redistributed at the optimizer step"
 COMPUTE_BYTES = 2
@@ -67,6 +68,8 @@ class StateChoices:
     updates_in_backward: bool
     profile: str
     version: str
+    copies_gradients: bool = False
+    """Gradients in 16 bits are cast for the master copy at the step."""
     caches_float8: bool = False
     """Float8 copies of weights stay from one micro-batch to the next."""
     ends: Ends | None = None
@@ -91,6 +94,7 @@ class StateChoices:
             updates_in_backward(phase),
             phase.activation_profile,
             phase.framework_version,
+            _copies_gradients(phase),
             phase.precision == "fp8" and phase.activation_profile == "megatron-core",
             ends,
         )
@@ -138,6 +142,12 @@ def recipe_precision(phase: TrainingStep) -> str:
     if phase.precision.startswith("amp-") and spread.zero_stage > 0 and spread.backend == "deepspeed":
         return f"{phase.precision.removeprefix('amp-')}-fp32-master"
     return phase.precision
+
+
+def _copies_gradients(phase: TrainingStep) -> bool:
+    """DeepSpeed's ZeRO casts them too, which its own terms tell."""
+    stated = phase.gradient_accumulation_dtype
+    return stated not in (None, "fp32") and phase.parallelism.backend != "deepspeed"
 
 
 def has_master_weights(precision: str) -> bool:
@@ -316,4 +326,6 @@ def _optimizer_terms(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
     elements = sum(tensor.elements * tensor.multiplicity for tensor in tensors)
     factors = (Factor("parameters", elements), Factor("bytes", 4))
     copy = Term("optimizer_states", "fp32 master weights", factors, ALL, MASTER)
-    return (*states, *temporaries, *divided((copy,), ranks))
+    cast = Term("temporaries", "gradients cast for the master copy", factors, ("optimizer_step",), CAST_GRADIENTS)
+    added = (copy, cast) if choices.copies_gradients else (copy,)
+    return (*states, *temporaries, *divided(added, ranks))

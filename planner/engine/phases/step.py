@@ -221,7 +221,9 @@ def gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumu
 
 def accumulates_in_fp32(phase: TrainingStep) -> bool:
     """Whether gradients of 16-bit weights are added up in fp32: Megatron Core, DeepSpeed's BF16_Optimizer."""
-    return has_master_weights(recipe_precision(phase)) and not states_in_16_bits(phase.parallelism)
+    stated = phase.gradient_accumulation_dtype
+    in_fp32 = not states_in_16_bits(phase.parallelism) if stated is None else stated == "fp32"
+    return has_master_weights(recipe_precision(phase)) and in_fp32
 
 
 def _exact_gradients(lowered: Lowered, trained_elements: int, *, experts_apart: bool) -> int | None:

@@ -187,6 +187,13 @@ STEP_DEPENDENCES = (
         lambda p: p.activation_checkpointing == "selective" and p.selective_policy == "every-nth-layer",
         "the selective policy is not one layer in n",
     ),
+    _while(
+        "gradient_accumulation_dtype",
+        lambda p: (
+            p.precision.endswith("-fp32-master") or (p.precision == "fp8" and p.activation_profile == "megatron-core")
+        ),
+        "without a master copy gradients have the type of their weights",
+    ),
     _while("fp8_recipe", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _while("fp8_all_gather", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _adapters("lora.rank"),

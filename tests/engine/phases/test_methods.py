@@ -198,6 +198,23 @@ def test_a_cut_loss_makes_its_gradients_in_backward_alone() -> None:
     assert cut[1] <= fused[1]
 
 
+def test_gradients_are_added_up_in_the_type_asked_for_and_cast_for_the_master_copy() -> None:
+    # Megatron-LM without --accumulate-allreduce-grads-in-fp32: 2 bytes that stay, and 4 more while the optimizer runs
+    wide, narrow = (
+        plan(precision="bf16-fp32-master", optimizer="sgd", gradient_accumulation_steps=2, **fields).moments
+        for fields in ({}, {"gradient_accumulation_dtype": "bf16"})
+    )
+    weights = wide["start_of_step"].components["weights"] // 2
+    assert wide["forward"].components["gradients"] == pytest.approx(4 * weights, rel=1e-3)
+    assert narrow["forward"].components["gradients"] == pytest.approx(2 * weights, rel=1e-3)
+    assert narrow["optimizer_step"].components["temporaries"] == pytest.approx(4 * weights, rel=1e-3)
+
+
+def test_tf32_needs_what_fp32_needs() -> None:
+    # cuBLAS rounds operands as it reads them (torch `backends.cuda.matmul.allow_tf32`): no copy is made
+    assert plan(precision="tf32").peak == plan(precision="fp32").peak
+
+
 def test_qlora_under_autocast_holds_embeddings_and_head_in_fp32() -> None:
     # peft 0.21, prepare_model_for_kbit_training: everything that is not 4-bit is cast to fp32.
     half, prepared = (
