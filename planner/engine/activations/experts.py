@@ -76,7 +76,8 @@ def _route(
                 scores = _best_groups(t, shape, scores, 1)
             chosen, places = ops_experts.top_k(t, scores, top)
         else:
-            scores = saves_output(t, ops.to(t, logits, "fp32", "logits in fp32"), "sigmoid")
+            wide = ops.to(t, logits, "fp32", "logits in fp32") if routing.fp32_scores else logits
+            scores = saves_output(t, wide, "sigmoid")
             with t.no_grad():
                 choice = ops.shift(t, scores, "corrected scores")
                 if routing.scores == "grouped-sigmoid":

@@ -14,14 +14,19 @@ from planner.engine.activations.models.mamba import (
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.selective_scan import MambaShape, make_mamba, mamba_mixer
 from planner.engine.activations.setting import Loads, Setting, divided
+from planner.engine.activations.short_convolution import (
+    ShortConvolutionShape,
+    make_short_convolution,
+    short_convolution,
+)
 from planner.engine.activations.state_space import Mamba2Shape, StateCache, StateWeights, make_mamba2, mamba2_mixer
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.term import Factor
-from planner.model.spec import GatedDeltaNet, Mamba, Mamba2
+from planner.model.spec import GatedDeltaNet, Mamba, Mamba2, ShortConvolution
 
-StateMixer = Mamba | Mamba2 | GatedDeltaNet
+StateMixer = Mamba | Mamba2 | GatedDeltaNet | ShortConvolution
 """What the readers tell of them."""
-StateShape = MambaShape | Mamba2Shape | DeltaShape
+StateShape = MambaShape | Mamba2Shape | DeltaShape | ShortConvolutionShape
 """What is recorded of them."""
 
 
@@ -29,6 +34,8 @@ def shape_of(name: str, mixer: StateMixer, setting: Setting) -> StateShape:
     """The operators of one kind of layer's mixer, without sizes."""
     if isinstance(mixer, GatedDeltaNet):
         return DeltaShape(name, mixer.fused, groups=mixer.key_heads != mixer.value_heads)
+    if isinstance(mixer, ShortConvolution):
+        return ShortConvolutionShape(name, mixer.bias)
     return state_shape(name, mixer, setting) if isinstance(mixer, Mamba2) else mamba_shape(name, mixer)
 
 
@@ -38,6 +45,8 @@ def symbols_of(name: str, mixer: StateMixer, setting: Setting) -> list[Factor]:
         return state_symbols(name, mixer, setting)
     if isinstance(mixer, Mamba):
         return mamba_symbols(name, mixer, setting)
+    if isinstance(mixer, ShortConvolution):
+        return [Factor(f"{name}conv kernel", mixer.kernel)]
     parts = setting.tensor_parallel
     return [
         divided(f"{name}key heads", mixer.key_heads, parts),
@@ -55,11 +64,14 @@ def lengths_of(mixers: Sequence[StateMixer]) -> Callable[[Loads], tuple[Factor, 
     first = mixers[0]
 
     def derived(loads: Loads) -> tuple[Factor, ...]:
+        longer = Factor("length with convolution padding", loads.sequence + first.kernel - 1)
+        if isinstance(first, ShortConvolution):
+            return (longer,)
         if not isinstance(first, GatedDeltaNet):
             return scan_dims(first, loads)
         chunks = (loads.sequence + CHUNK - 1) // CHUNK
         return (
-            Factor("length with convolution padding", loads.sequence + first.kernel - 1),
+            longer,
             Factor("delta chunks", chunks, f"tokens in chunks of {CHUNK}"),
             Factor("further delta chunks", chunks - 1),
         )
@@ -71,6 +83,8 @@ def make_state(t: Tape, recipe: Recipe, state: StateShape) -> StateWeights:
     """The weights of one mixer."""
     if isinstance(state, DeltaShape):
         return make_delta(t, recipe, state)
+    if isinstance(state, ShortConvolutionShape):
+        return make_short_convolution(t, recipe, state)
     return make_mamba(t, recipe, state) if isinstance(state, MambaShape) else make_mamba2(t, recipe, state)
 
 
@@ -78,15 +92,20 @@ def make_past(t: Tape, recipe: Recipe, state: StateShape | None, slot: str) -> S
     """What a layer keeps of the past, where it is told."""
     if isinstance(state, Mamba2Shape):
         return state_cache(t, recipe, state, slot)
-    if not isinstance(state, DeltaShape) or not recipe.use_cache:
+    if not isinstance(state, DeltaShape | ShortConvolutionShape) or not recipe.use_cache:
         return None
     if not recipe.cache_filled:
         return StateCache()
+    dtype = t.autocast or recipe.weight_dtype
+    if isinstance(state, ShortConvolutionShape):
+        with t.layer(slot):
+            kept = ("batch", "hidden", state.dim("conv kernel"))
+            return StateCache(t.new(kept, dtype, "convolution state", "kv cache"))
     recurrent = ("batch", *(state.dim(name) for name in ("value heads", "key head dim", "value head dim")))
     convolution = ("batch", state.dim("conv channels"), state.dim("conv kernel"))
     with t.layer(slot):
         return StateCache(
-            t.new(convolution, t.autocast or recipe.weight_dtype, "convolution state", "kv cache"),
+            t.new(convolution, dtype, "convolution state", "kv cache"),
             t.new(recurrent, "fp32", "recurrent state", "kv cache"),
         )
 
@@ -99,4 +118,6 @@ def run_state(
         return mamba_mixer(t, state, weights, hidden_states)
     if isinstance(state, DeltaShape):
         return delta_mixer(t, state, weights, hidden_states, past)
+    if isinstance(state, ShortConvolutionShape):
+        return short_convolution(t, state, weights, hidden_states, past)
     return mamba2_mixer(t, state, weights, hidden_states, past)

@@ -198,7 +198,7 @@ def _lfm2(config: Config, task: str | None) -> ModelSpec:
         types = tuple("full_attention" if index in at else "conv" for index in range(count))
     if config.model_type == "lfm2_moe":
         dense = feed_forward(config, traits)
-        experts = mixture(config, Sparsity(traits))
+        experts = mixture(config, Sparsity(traits, routing=Routing("sigmoid", fp32_scores=False, scaled=True)))
         first = config.count("num_dense_layers")
         networks = [dense if index < first else experts for index in range(count)]
     else:

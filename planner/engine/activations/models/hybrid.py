@@ -251,11 +251,11 @@ def _attention(
         gate: Tensor | None = None
         if shape.gated_queries:
             query, gate = _gated_query(t, shape, linears["q_proj"], hidden_states)
-            query = _head_norm(t, layer, "q", query)
-            key = _head_norm(t, layer, "k", ops.view(t, linear(t, linears["k_proj"], hidden_states)))
-            value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
         else:
-            query, key, value = (ops.view(t, linear(t, linears[f"{name}_proj"], hidden_states)) for name in "qkv")
+            query = ops.view(t, linear(t, linears["q_proj"], hidden_states))
+        query = _head_norm(t, layer, "q", query)
+        key = _head_norm(t, layer, "k", ops.view(t, linear(t, linears["k_proj"], hidden_states)))
+        value = ops.view(t, linear(t, linears["v_proj"], hidden_states))
         if tables is not None:
             if shape.rotates_all:
                 query, key = rotate(t, query, key, *tables, layer_dims(shape, "half head dim"))
@@ -324,7 +324,7 @@ def _is_told(group: LayerGroup) -> bool:
     mixer = group.mixer
     plain_attention = isinstance(mixer, Attention) and not (mixer.fused or mixer.sinks or mixer.softcap)
     if isinstance(mixer, Attention) and mixer.qk_norm is not None:
-        plain_attention = plain_attention and mixer.gated and mixer.qk_norm_scope == "head"
+        plain_attention = plain_attention and mixer.qk_norm_scope == "head" and not mixer.qk_norm_rotated
     return (
         (mixer is None or isinstance(mixer, StateMixer) or plain_attention)
         and (group.feed_forward is None or moe.is_told(group))
