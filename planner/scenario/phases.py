@@ -110,6 +110,18 @@ class FineTuning(TrainingStep):
     reward: FrozenModel = declare_part(FrozenModel, "Reward model", "The frozen model that judges answers.")
     value: FurtherModel = declare_part(FurtherModel, "Value model", "The second model that PPO trains.")
     rollout: RolloutEngine = declare_part(RolloutEngine, "Rollout engine", "What writes answers for PPO and GRPO.")
+    freezes_embeddings: bool = declare(
+        False,
+        "Freeze embeddings",
+        "The token table is not trained, and neither is a head that shares it.",
+        advanced=True,
+    )
+    freezes_images: bool = declare(
+        False,
+        "Freeze image tower",
+        "The tower that reads images and its projector are not trained, as LLaMA-Factory does unless told otherwise.",
+        advanced=True,
+    )
     trained_layers: int = declare(
         1,
         "Trained layers",

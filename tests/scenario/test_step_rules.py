@@ -144,3 +144,9 @@ def test_convolutional_models_cannot_be_checkpointed() -> None:
     scenario = Scenario.of(document)
     issues = validate(scenario, resolve_model(scenario.model), load_hardware())
     assert [issue.code for issue in issues] == ["checkpointing_missing"]
+
+
+def test_parts_are_frozen_where_the_rest_is_trained(check: Any) -> None:
+    assert check("fine_tuning", method="full", freezes_embeddings=True) == {}
+    assert list(check("fine_tuning", method="lora", freezes_embeddings=True)) == ["warning freezes_embeddings"]
+    assert list(check("fine_tuning", method="full", freezes_images=True)) == ["error freezes_images"]

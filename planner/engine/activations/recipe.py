@@ -114,4 +114,5 @@ class Recipe:
         gradient_checkpointing_enable` calls `enable_input_require_grads`).
         """
         for_all = self.techniques.embedding_gradient and self.checkpointing != "none"
-        return self.lora is not None and (for_all or self.checkpointing == "reentrant") and not has_one
+        frozen = self.lora is not None or self.techniques.frozen_table
+        return frozen and (for_all or self.checkpointing == "reentrant") and not has_one

@@ -4,7 +4,13 @@ from planner.engine.activations.autograd import run_backward
 from planner.engine.activations.fully_shard import FullyShard
 from planner.engine.activations.recipe import Model, Recipe
 from planner.engine.activations.stage_cut import cut
-from planner.engine.activations.tape import Tape
+from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.techniques import Techniques
+
+TABLE_ROWS = (("table rows",), ("whole table rows",))
+"""First dimensions of token tables, and of heads."""
+HEAD = "lm_head"
+"""The head where it has a weight of its own; one that shares the table is told as the table."""
 
 
 def record_step(recipe: Recipe) -> Tape:
@@ -16,6 +22,7 @@ def _training(recipe: Recipe) -> Tape:
     """Forward, loss and backward as a trainer runs them: outputs are dropped before backward unless kept."""
     t = Tape(autocast=recipe.autocast, autocast_of_forward=recipe.autocast, techniques=recipe.techniques)
     model = recipe.body.build(t, recipe)
+    _freeze(model, recipe.techniques)
     if recipe.gradients_from_start == "step":
         _make_gradients(t, recipe, model)
     inputs = model.inputs(t)
@@ -64,6 +71,18 @@ def _inference(recipe: Recipe) -> Tape:
     t.tick("end of forward")
     del outputs, inputs
     return t
+
+
+def _freeze(model: Model, techniques: Techniques) -> None:
+    """Takes the gradient from parts of the model that are not trained."""
+    frozen: list[Tensor] = []
+    if techniques.frozen_table:
+        named = ((name, weight) for _, name, weight in model.weights() if name != HEAD)
+        frozen += [weight for _, weight in named if weight.dims[:1] in TABLE_ROWS]
+    if techniques.frozen_images:
+        frozen += getattr(model, "image_weights", list)()
+    for weight in frozen:
+        weight.node = None
 
 
 def _make_gradients(t: Tape, recipe: Recipe, model: Model) -> None:

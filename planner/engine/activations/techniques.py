@@ -36,6 +36,10 @@ class Techniques:
     """The loss runs on logits divided along the vocabulary (torch's `loss_parallel`)."""
     keeps_logits: bool = False
     """A loss in chunks is given all logits."""
+    frozen_table: bool = False
+    """The token table is not trained, nor a head that shares it."""
+    frozen_images: bool = False
+    """The image tower and its projector are not trained."""
     embedding_gradient: bool = False
     """Checkpointing makes the embedded input require a gradient, whatever is frozen."""
     kept_kinds: frozenset[str] = frozenset()

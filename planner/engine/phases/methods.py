@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from planner.engine.activations.lower import PRECISIONS, lora_recipe
 from planner.engine.activations.recipe import LoraRecipe
@@ -39,6 +39,8 @@ def techniques(phase: TrainingStep) -> Techniques:
         liger=(liger := _uses_liger(phase)),
         kernel_norms=liger or phase.activation_profile in ("torchtitan", "torchtune"),
         smoothing=_smoothing(phase),
+        frozen_table=_trains_whole(phase) and phase.freezes_embeddings,
+        frozen_images=_trains_whole(phase) and phase.freezes_images,
         embedding_gradient=phase.activation_profile == "hf-transformers" and phase.activation_checkpointing == "full",
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
@@ -112,6 +114,18 @@ def _fp8(phase: TrainingStep) -> Fp8:
         return "transformer-engine"
     compiled = phase.compile or phase.activation_profile in ("torchtitan", "torchtune")
     return "torchao-compiled" if compiled else "torchao"
+
+
+def _trains_whole(phase: TrainingStep) -> TypeGuard[FineTuning]:
+    return isinstance(phase, FineTuning) and phase.method == "full"
+
+
+def frozen_parts(phase: TrainingStep) -> frozenset[str]:
+    """Parts that are frozen where everything else is trained."""
+    if not _trains_whole(phase):
+        return frozenset()
+    asked = {"embeddings": phase.freezes_embeddings, "images": phase.freezes_images}
+    return frozenset(name for name, frozen in asked.items() if frozen)
 
 
 def _smoothing(phase: TrainingStep) -> Smoothing:

@@ -12,7 +12,13 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
-from planner.engine.phases.methods import method_tensors, trained_layers, updates_in_backward, virtual_tokens
+from planner.engine.phases.methods import (
+    frozen_parts,
+    method_tensors,
+    trained_layers,
+    updates_in_backward,
+    virtual_tokens,
+)
 from planner.engine.pipeline import Ends
 from planner.engine.quantization import stage_weights, weight_terms
 from planner.engine.sharding import (
@@ -68,6 +74,7 @@ class StateChoices:
     updates_in_backward: bool
     profile: str
     version: str
+    frozen_parts: frozenset[str] = frozenset()
     copies_gradients: bool = False
     """Gradients in 16 bits are cast for the master copy at the step."""
     caches_float8: bool = False
@@ -94,6 +101,7 @@ class StateChoices:
             updates_in_backward(phase),
             phase.activation_profile,
             phase.framework_version,
+            frozen_parts(phase),
             _copies_gradients(phase),
             phase.precision == "fp8" and phase.activation_profile == "megatron-core",
             ends,
@@ -256,7 +264,17 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices, shards: int) -> tup
             is_hidden(weight),
         )
         for weight, copies in stage_weights(spec, parallelism.pipeline, choices.ends)
-        if not weight.frozen
+        if not weight.frozen and not _is_frozen(weight, spec, choices.frozen_parts)
+    )
+
+
+def _is_frozen(weight: Weight, spec: ModelSpec, parts: frozenset[str]) -> bool:
+    """Whether a weight belongs to a part that is asked to be frozen."""
+    table = spec.stack.embedding
+    if "embeddings" in parts and table is not None and weight.kind == "embedding" and weight.shape[0] == table.vocab:
+        return True
+    return "images" in parts and any(
+        stack.name == weight.stack and stack.image is not None for stack in spec.stacks[1:]
     )
 
 

@@ -13,6 +13,8 @@ from planner.scenario.rules.facts import TEXT_TASKS, ModelFacts, PhaseFacts, has
 from planner.scenario.serving_parts import ImagePipeline
 from planner.scenario.step import LossFields
 
+IMAGE_READER = "image-text-to-text"
+
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
@@ -240,6 +242,11 @@ STEP_DEPENDENCES = (
         lambda p: p.loss_implementation == "full_logits" and not p.compile_loss,
         "a fused, chunked or compiled loss smooths labels as it goes, in no memory of its own",
     ),
+    *(
+        _while(field, lambda p: p.method == "full", "the method freezes that itself")
+        for field in ("freezes_embeddings", "freezes_images")
+    ),
+    _for_models("freezes_images", lambda m: m.task == IMAGE_READER, "the model has no image tower", "error"),
     _while("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
     _while("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
     _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),

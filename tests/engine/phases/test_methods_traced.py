@@ -34,6 +34,8 @@ def tuned(**fields: Any) -> PhasePlan:
     ("fields", "forward", "end_of_forward", "backward", "optimizer_step"),
     [
         ({}, 12422984, 10884920, 12930872, 7562496),
+        ({"freezes_embeddings": True}, 12159816, 10621752, 12667704, 7050496),
+        ({"freezes_embeddings": True, "activation_checkpointing": "full"}, 7168792, 5630728, 9710880, 7050496),
         ({"method": "lora"}, 15584072, 13914936, 15960888, 4930304),
         ({"method": "lora", "lora": {"dropout": 0.1}}, 16501576, 14832440, 16878392, 4930304),
         ({"method": "lora", "lora": {"rank_stabilized": True}}, 15584072, 13914936, 15960888, 4930304),
@@ -89,3 +91,24 @@ def test_rank_stabilized_adapters_say_that_their_scaling_is_a_number() -> None:
     assert [factor.how for factor in factors if factor.name == "scaling by rsLoRA"] == [
         "alpha / root of the rank, a number of the layer (arXiv:2312.03732)"
     ]
+
+
+def test_a_frozen_image_tower_has_neither_gradients_nor_states_and_keeps_nothing() -> None:
+    model = {"preset": "llava-hf/llava-1.5-7b-hf"}
+    whole, frozen = (
+        estimate(
+            Scenario.of({"model": model, "phases": {"fine_tuning": {"method": "full", "freezes_images": freezes}}}),
+            load_catalog(),
+        )
+        .phases["fine_tuning"]
+        .moments
+        for freezes in (False, True)
+    )
+    # CLIP ViT-L/14 at 336 pixels (303 507 456) and the projector (20 979 712), both published with LLaVA 1.5
+    tower = 303_507_456 + 20_979_712
+    start, end = (name for name in ("start_of_step", "optimizer_step"))
+    assert whole[start].components["optimizer_states"] - frozen[start].components["optimizer_states"] == 4 * tower
+    # LLaVA reads the last layer but one: the last and the norm after it have no gradients.
+    unread = 12_596_224 + 2_048
+    assert whole[end].components["gradients"] - frozen[end].components["gradients"] == 2 * (tower - unread)
+    assert frozen["end_of_forward"].components["activations"] < whole["end_of_forward"].components["activations"]

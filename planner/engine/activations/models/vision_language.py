@@ -98,6 +98,10 @@ class VisionLanguage:
         yield from self.language.weights()
         yield from self.book.places
 
+    def image_weights(self) -> list[Tensor]:
+        """Those of the tower and its projector."""
+        return [weight for _, _, weight in self.book.places]
+
     def _look_at(self, t: Tape, pixels: Tensor) -> None:
         def with_features(t: Tape, embedded: Tensor) -> Tensor:
             features, held = self.tower.features(t, pixels)
