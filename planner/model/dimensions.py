@@ -6,6 +6,7 @@ from typing import Any
 
 from planner.errors import ModelError
 from planner.model.counts import active_parameters, parameters
+from planner.model.readers import read_config
 from planner.model.readers.config import Config
 from planner.model.readers.tasks import decoder_head, task_of
 from planner.model.spec import (
@@ -23,6 +24,7 @@ from planner.model.spec import (
     Table,
     Task,
 )
+from planner.scenario.families import Family, families
 
 WHERE = "The model's dimensions"
 _MULTIPLE = 256
@@ -30,7 +32,10 @@ _MULTIPLE = 256
 
 def from_dimensions(dimensions: Mapping[str, Any], name: str = "Custom model") -> ModelSpec:
     """The model of the manual form; the keys are those of `model.dimensions` in a scenario."""
-    keys = Config(dimensions, "dimensions", WHERE)
+    family = families().get(str(dimensions.get("family")))
+    if family is not None:
+        return _of_family(family, dimensions, name)
+    keys = Config({**dimensions, "num_labels": dimensions.get("labels")}, "dimensions", WHERE)
     task = task_of(keys, keys.text("task", "causal-lm"), "causal-lm")
     hidden, vocab = keys.size("hidden_size"), keys.size("vocab_size")
     norm = LAYER_NORM if keys.text("norm", "rmsnorm") == "layernorm" else RMS_NORM
@@ -51,6 +56,31 @@ def from_dimensions(dimensions: Mapping[str, Any], name: str = "Custom model") -
     table = Embedding(vocab, hidden, dropout=dropout)
     stack = Stack("decoder" if causal else "encoder", hidden, table, (layer,), final_norm=norm, before=before)
     return ModelSpec(name, "dimensions", task, (stack,), _head(keys, task, vocab), longest)
+
+
+def _of_family(family: Family, dimensions: Mapping[str, Any], name: str) -> ModelSpec:
+    """A model of a family, read as if its configuration had been published: the same structure to the last switch."""
+    keys = Config(dimensions, "dimensions", WHERE)
+    hidden, heads = keys.size("hidden_size"), keys.size("attention_heads")
+    size = keys.size("ffn_hidden_size", _usual_size(hidden, family.gated))
+    values: dict[str, Any] = {"kv_heads": heads, "ffn_hidden_size": size, "expert_ffn_hidden_size": size}
+    values |= {"dense_layers": 0, "shared_experts": 0}
+    if family.head_width is not None and "head_dim" in family.keys and keys.raw("head_dim") is None:
+        whole = family.head_width * hidden
+        if whole % heads:
+            raise keys.error("attention_heads", heads, f"a divisor of {whole}, or a “head_dim” must be given")
+        values["head_dim"] = whole // heads
+    experts = keys.optional_size("experts")
+    if experts is not None:
+        values["experts_per_token"] = min(2, experts)
+    needed = [field for field in ("layers", "vocab_size", "experts") if field in family.keys]
+    values |= {field: keys.size(field) for field in needed}
+    values |= {field: value for field, value in dimensions.items() if value is not None}
+    config = {"model_type": family.model_type, **family.fixed}
+    config |= {key: values[field] for field, key in family.keys.items() if field in values}
+    spec = read_config(config, keys.text("task", family.task), name, WHERE)
+    # What the class assumes is the family's own, not something that a file left out.
+    return replace(spec, assumed=())
 
 
 def _attention(keys: Config, causal: bool, rotary: bool) -> Attention:
@@ -75,8 +105,7 @@ def _attention(keys: Config, causal: bool, rotary: bool) -> Attention:
 def _feed_forward(keys: Config) -> FeedForward:
     hidden, gated = keys.size("hidden_size"), keys.flag("gated_mlp", True)
     activation, bias = keys.text("activation", "silu"), keys.flag("bias")
-    usual = _rounded(hidden * 8 / 3) if gated else 4 * hidden
-    size = keys.size("ffn_hidden_size", usual)
+    size = keys.size("ffn_hidden_size", _usual_size(hidden, gated))
     experts = keys.optional_size("experts")
     if experts is None or experts == 1:
         return DenseFeedForward(size, gated, activation, bias)
@@ -95,9 +124,9 @@ def _head(keys: Config, task: Task, vocab: int) -> Head | None:
     return decoder_head(keys, task, vocab, tied=keys.flag("tied_embeddings"))
 
 
-def _rounded(size: float) -> int:
-    """Up to a multiple of 256, as Llama chooses its feed-forward size."""
-    return -int(-size // _MULTIPLE) * _MULTIPLE
+def _usual_size(hidden: int, gated: bool) -> int:
+    """Four times the width, or 8/3 of it up to a multiple of 256 when gated, as Llama chooses its feed-forward."""
+    return -int(-(hidden * 8 / 3) // _MULTIPLE) * _MULTIPLE if gated else 4 * hidden
 
 
 SHAPES = (

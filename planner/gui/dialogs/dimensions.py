@@ -4,7 +4,16 @@ from typing import Any
 
 from planner.gui.state import State
 from planner.model.counts import parameters
-from planner.model.spec import Attention, DenseFeedForward, LatentAttention, LayerGroup, MixtureOfExperts, ModelSpec
+from planner.model.spec import (
+    Attention,
+    DenseFeedForward,
+    LatentAttention,
+    LayerGroup,
+    Mamba2,
+    MixtureOfExperts,
+    ModelSpec,
+)
+from planner.scenario.families import CUSTOM, families, has_dimension
 from planner.scenario.model_source import Dimensions, DimensionsModel
 from planner.units import format_count
 
@@ -25,14 +34,17 @@ def dimensions_of(state: State) -> Dimensions:
     if isinstance(model, DimensionsModel):
         return model.dimensions
     spec = state.spec
-    if spec is None or spec.stack.embedding is None or not spec.stack.groups:
+    if spec is None or not spec.stack.groups or (spec.stack.embedding is None and spec.stack.image is None):
         return Dimensions(**_TYPICAL)
     group = max(spec.stack.groups, key=lambda group: group.count)
+    family = next((name for name, known in families().items() if known.model_type == spec.model_type), CUSTOM)
     values: dict[str, Any] = {
+        "family": family,
         "task": spec.task,
         "layers": spec.stack.layers,
         "hidden_size": spec.stack.hidden_size,
-        "vocab_size": spec.stack.embedding.vocab,
+        "vocab_size": None if spec.stack.embedding is None else spec.stack.embedding.vocab,
+        **_image(spec),
         "max_positions": spec.max_positions,
         "tied_embeddings": spec.head is not None and spec.head.tied,
         "position_embedding": _positions(spec, group),
@@ -40,8 +52,10 @@ def dimensions_of(state: State) -> Dimensions:
         "dropout": group.dropout,
         **_heads(group),
         **_feed_forward(spec, group),
+        **_windows(spec),
     }
-    return Dimensions(**{key: value for key, value in values.items() if _allowed(key, value)})
+    kept = {key: value for key, value in values.items() if _allowed(key, value) and has_dimension(family, key)}
+    return Dimensions(**kept)
 
 
 def what_is_lost(state: State, draft: State) -> str:
@@ -68,8 +82,26 @@ def _heads(group: LayerGroup) -> dict[str, Any]:
             "bias": mixer.qkv_bias and mixer.output_bias,
         }
     if isinstance(mixer, LatentAttention):
-        return {"attention_heads": mixer.heads, "head_dim": mixer.v_head_dim}
+        return {
+            "attention_heads": mixer.heads,
+            "head_dim": mixer.qk_nope_head_dim,
+            "value_head_dim": mixer.v_head_dim,
+            "rotary_head_dim": mixer.qk_rope_head_dim,
+            "kv_rank": mixer.kv_lora_rank,
+            "query_rank": mixer.q_lora_rank,
+        }
+    if isinstance(mixer, Mamba2):
+        return {"attention_heads": mixer.heads, "head_dim": mixer.head_dim, "state_size": mixer.state_size}
     return {"attention_heads": 32}
+
+
+def _windows(spec: ModelSpec) -> dict[str, Any]:
+    """The window of the layers that have one, and how often a layer has none."""
+    groups = [group for group in spec.stack.groups if isinstance(group.mixer, Attention)]
+    sizes = {group.mixer.window for group in groups if isinstance(group.mixer, Attention)} - {None}
+    whole = [group for group in groups if isinstance(group.mixer, Attention) and group.mixer.window is None]
+    first = whole[0].indices[:1] if sizes and whole else ()
+    return {"sliding_window": next(iter(sizes), None), "global_every": first[0] + 1 if first else None}
 
 
 def _feed_forward(spec: ModelSpec, group: LayerGroup) -> dict[str, Any]:
@@ -87,8 +119,18 @@ def _feed_forward(spec: ModelSpec, group: LayerGroup) -> dict[str, Any]:
             "experts": forward.experts,
             "experts_per_token": forward.experts_per_token,
             "expert_ffn_hidden_size": forward.size,
+            "dense_layers": sum(item.count for item in spec.stack.groups if item.feed_forward == dense),
+            "shared_experts": 0 if forward.shared is None else forward.shared.size // forward.size,
         }
     return values
+
+
+def _image(spec: ModelSpec) -> dict[str, Any]:
+    image = spec.stack.image
+    if image is None:
+        return {}
+    labels = spec.head.outputs if spec.head is not None and spec.head.kind == "classification" else None
+    return {"image_size": image.image_size, "patch_size": image.patch_size, "labels": labels}
 
 
 def _positions(spec: ModelSpec, group: LayerGroup) -> str:

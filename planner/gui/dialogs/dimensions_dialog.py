@@ -8,7 +8,10 @@ from planner.gui.dialogs.dimensions import dimensions_of, what_is_lost
 from planner.gui.forms.form import Form
 from planner.gui.session import Session
 from planner.gui.widgets.properties import text_label
-from planner.scenario.model_source import Dimensions
+from planner.scenario.families import families
+from planner.scenario.model_source import Dimensions, DimensionsModel
+
+ANY = "A transformer whose every part is chosen here."
 
 
 class DimensionsDialog(QDialog):
@@ -29,6 +32,8 @@ class DimensionsDialog(QDialog):
         self.lost.setAccessibleName("What the form cannot say")
         self.facts = text_label("", "hint", wrap=True)
         self.facts.setAccessibleName("Draft facts")
+        self.about = text_label("", "hint", wrap=True)
+        self.about.setAccessibleName("What the family is")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
         buttons.button(QDialogButtonBox.StandardButton.Ok).setText("&Use this model")
         buttons.accepted.connect(self._accept)
@@ -41,15 +46,12 @@ class DimensionsDialog(QDialog):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(10)
-        what = "A transformer with these dimensions. Fields left empty follow from the others."
-        column.addWidget(text_label(what, "hint", wrap=True))
+        column.addWidget(self.about)
         column.addWidget(scroll, 1)
         column.addWidget(self.lost)
         column.addWidget(self.facts)
         column.addWidget(buttons)
         self.draft.state_changed.connect(lambda _state, _before: self._show())
-        if start.experts:
-            self._form.open_more()
         self._show()
 
     def _show(self) -> None:
@@ -60,6 +62,12 @@ class DimensionsDialog(QDialog):
         wrong = state.spec is None or any(
             issue.severity == "error" and issue.path.startswith("model") for issue in state.issues
         )
+        model = state.scenario.model
+        if isinstance(model, DimensionsModel):
+            family = families().get(model.dimensions.family)
+            self.about.setText(f"{family.about if family else ANY} Fields left empty follow from the others.")
+            if model.dimensions.experts or (family and "experts" in family.keys):
+                self._form.open_more()
         self.facts.setText(facts_line(state))
         self.lost.setVisible(bool(self._lost) and state is self._untouched)
         self._use.setEnabled(not wrong)

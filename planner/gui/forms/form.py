@@ -10,6 +10,8 @@ from planner.gui.session import FieldPath, Session
 from planner.gui.state import State
 from planner.gui.widgets.disclosure import Disclosure
 from planner.scenario import Declared, FieldDeclaration, field_applies
+from planner.scenario.families import has_dimension
+from planner.scenario.model_source import DimensionsModel
 
 ROW_HEIGHT = 29
 
@@ -101,6 +103,9 @@ class Form(QWidget):
 
 def field_at_applies(state: State, path: FieldPath) -> bool:
     """Whether a field means anything while the others are as they are."""
+    model = state.scenario.model
+    if path[:2] == ("model", "dimensions") and isinstance(model, DimensionsModel):
+        return len(path) < 3 or has_dimension(model.dimensions.family, str(path[2]))
     if len(path) < 3 or path[0] != "phases":
         return True
     return field_applies(state.scenario, str(path[1]), ".".join(map(str, path[2:])), state.spec)
