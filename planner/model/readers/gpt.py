@@ -51,6 +51,7 @@ TRAITS = {
         fused_qkv=False,
         linear="linear",
         ffn="intermediate_size",
+        scores_in_fp32=True,
         attention_names=("q_proj", "k_proj", "v_proj", "out_proj"),
         dropout="attention_dropout",
         hidden_dropout="resid_dropout",

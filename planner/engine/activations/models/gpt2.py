@@ -23,7 +23,7 @@ from planner.engine.activations.causal import (
     position_ids,
 )
 from planner.engine.activations.checkpoint import checkpointed
-from planner.engine.activations.decoders import embedding_dropout, equal_layers, kinds_of
+from planner.engine.activations.decoders import embedding_dropout, kinds_of, only_stack
 from planner.engine.activations.eager import eager_attention, heads_of
 from planner.engine.activations.functions import activate
 from planner.engine.activations.norms import make_norm, normalise
@@ -34,7 +34,7 @@ from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.versions import is_before
 from planner.engine.term import Factor
-from planner.model.spec import LAYER_NORM, Attention, DenseFeedForward, ModelSpec, Table
+from planner.model.spec import LAYER_NORM, Attention, DenseFeedForward, LayerGroup, Mixer, ModelSpec, Table
 
 GPT2 = "transformers 5.24, models/gpt2/modeling_gpt2.py"
 
@@ -46,6 +46,8 @@ class Gpt2Body:
     layers: tuple[LayerShape, ...]
     embedding_dropout: bool
     tied_embeddings: bool
+    separate: bool = False
+    """Queries, keys and values have a projection each, and eager scores are computed in fp32 (GPT-Neo)."""
 
     def build(self, t: Tape, recipe: Recipe) -> CausalModel:
         embedding = make_table(t, recipe, "table rows")
@@ -53,7 +55,7 @@ class Gpt2Body:
             recipe,
             embedding,
             make_head(t, recipe, embedding, tied=self.tied_embeddings),
-            make_layers(t, recipe, self.layers, _make_layer),
+            make_layers(t, recipe, self.layers, _make_separate if self.separate else _make_layer),
             self.hidden_states,
             {"ln_f": make_norm(t, recipe, LAYER_NORM)},
             {"wpe": make_table(t, recipe, "position rows")},
@@ -92,6 +94,17 @@ def _make_layer(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
     return LayerParts(linears, {name: make_norm(t, recipe, LAYER_NORM) for name in ("ln_1", "ln_2")})
 
 
+def _make_separate(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
+    made = _make_layer(t, recipe, shape)
+    heads = (layer_dims(shape, "heads"), layer_dims(shape, "head dim"))
+    del made.linears["c_attn"]
+    made.linears |= {
+        role: make_linear(t, recipe, role, ("hidden",), heads, shape.qkv_bias)
+        for role in ("q_proj", "k_proj", "v_proj")
+    }
+    return made
+
+
 def _run_layer(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     def forward(x: Tensor) -> Tensor:
         return _block(t, recipe, layer, x, mask)
@@ -120,7 +133,11 @@ def _attention(
         heads, head_dim = layer_dims(shape, "heads"), layer_dims(shape, "head dim")
         dims = ("batch", "sequence", heads, head_dim)
         kv_dims = ("batch", "sequence", layer_dims(shape, "kv heads"), head_dim)
-        query, key, value = split(t, linear(t, linears["c_attn"], hidden_states), dims, kv_dims, kv_dims)
+        separate = "q_proj" in linears
+        if separate:
+            query, key, value = (ops.view(t, linear(t, linears[f"{name}_proj"], hidden_states)) for name in "qkv")
+        else:
+            query, key, value = split(t, linear(t, linears["c_attn"], hidden_states), dims, kv_dims, kv_dims)
         key, value = heads_of(t, key, shape), heads_of(t, value, shape)
         query = heads_of(t, query, shape)
         if layer.cache is not None:
@@ -128,7 +145,15 @@ def _attention(
         weights: Tensor | None = None
         if shape.kernel == "eager":
             output, weights = eager_attention(
-                t, shape, query, key, value, mask, joined=layer.cache is not None, upcast=shape.grouped_queries
+                t,
+                shape,
+                query,
+                key,
+                value,
+                mask,
+                joined=layer.cache is not None,
+                upcast=shape.grouped_queries or separate,
+                scores_in_fp32=separate,
             )
         else:
             output = attend(t, shape, query, key, value, mask)
@@ -151,7 +176,7 @@ def _mlp(t: Tape, layer: CausalLayer, hidden_states: Tensor, *, drops: bool) -> 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
     """Learned positions beside the tokens, a fused projection of equal heads or to one key head, layer norms first."""
-    groups = equal_layers(spec)
+    groups = _groups(spec)
     tables = [part for part in spec.stack.before if isinstance(part, Table)]
     if groups is None or len(tables) != 1 or len(spec.stack.before) != 1:
         return None
@@ -162,15 +187,29 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         and isinstance(feed_forward, DenseFeedForward)
         and group.norm == LAYER_NORM == spec.stack.final_norm
         and group.arrangement == "pre"
-        and mixer.fused
+        and (mixer.fused or (mixer.scores_in_fp32 and setting.attention != "flash_attention_2"))
         and mixer.rotary_share == 0
-        and (mixer.kv_heads == 1 if mixer.linear == "linear" else mixer.kv_heads == mixer.heads)
+        and (mixer.kv_heads == 1 if mixer.fused and mixer.linear == "linear" else mixer.kv_heads == mixer.heads)
         and not feed_forward.gated
     ):
         return None
-    kinds = kinds_of(groups, setting)
-    masks_scores = is_before(setting.version, (5,))
+    separate = not mixer.fused
+    kinds = kinds_of(groups, setting, only_eager=separate)
+    masks_scores = separate or is_before(setting.version, (5,))
     shapes = tuple(replace(shape, masks_scores=masks_scores) for shape in kinds.shapes)
     symbols = (*kinds.symbols, Factor("position rows", tables[0].rows))
-    body = Gpt2Body(shapes, embedding_dropout(spec, setting), is_tied(spec))
+    body = Gpt2Body(shapes, embedding_dropout(spec, setting), is_tied(spec), separate)
     return Found(body, symbols, kinds.layers)
+
+
+def _groups(spec: ModelSpec) -> tuple[LayerGroup, ...] | None:
+    """Layers that differ in nothing but how far they look, which a buffer of each layer says (GPT-Neo)."""
+    groups = only_stack(spec)
+    if not groups:
+        return None
+    kinds = {replace(group, count=1, indices=(), mixer=_unbounded(group.mixer)) for group in groups}
+    return groups if len(kinds) == 1 else None
+
+
+def _unbounded(mixer: Mixer | None) -> Mixer | None:
+    return replace(mixer, window=None) if isinstance(mixer, Attention) and mixer.scores_in_fp32 else mixer
