@@ -4,11 +4,12 @@ import json
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QLineEdit, QMessageBox, QPushButton
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QMessageBox, QPushButton
 
 from planner.gui.dialogs.dimensions_dialog import DimensionsDialog
 from planner.gui.widgets.choice_list import DETAIL_ROLE, HEADING_ROLE
 from planner.gui.widgets.number_box import NumberBox
+from planner.scenario.files import scenario_to_json
 
 QWEN = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -192,14 +193,14 @@ def test_a_heading_cannot_be_chosen(window):
 
 
 def test_the_form_takes_a_mixture_of_experts_over_and_says_what_it_cannot(drive, window, qtbot):
-    window.model_panel.picker.chosen.emit("deepseek-ai/DeepSeek-V3")
+    window.model_panel.picker.chosen.emit("openai/gpt-oss-20b")
     dialog = DimensionsDialog(window.session, window)
     qtbot.addWidget(dialog)
     dialog.show()
-    assert drive.find(NumberBox, "Experts", within=dialog).value() == 256
-    assert drive.find(NumberBox, "Experts per token", within=dialog).value() == 8
+    assert drive.find(NumberBox, "Experts", within=dialog).value() == 32
+    assert drive.find(NumberBox, "Experts per token", within=dialog).value() == 4
     lost = drive.find(QLabel, "What the form cannot say", within=dialog)
-    assert "671.03 B parameters become" in lost.text()
+    assert "20.91 B parameters become" in lost.text()
     drive.type(drive.find(NumberBox, "Experts", within=dialog), "128")
     assert not lost.isVisible()
     assert "128 experts" in drive.find(QLabel, "Draft facts", within=dialog).text()
@@ -211,3 +212,54 @@ def test_a_form_that_says_all_of_a_model_says_nothing_about_losses(drive, window
     dialog.show()
     assert not drive.find(QLabel, "What the form cannot say", within=dialog).isVisible()
     assert drive.find(QLabel, "Draft facts", within=dialog).text().startswith("8.03 B parameters")
+
+
+def choose(drive, combo, text):
+    """Type the beginning of a choice, as one does in a list."""
+    combo.setFocus()
+    drive.qtbot.keyClicks(combo, text)
+    assert combo.currentText() == text
+
+
+def test_a_family_is_chosen_and_the_count_changes_as_one_types(drive, window, qtbot):
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    family = drive.find(QComboBox, "Family", within=dialog)
+    facts = drive.find(QLabel, "Draft facts", within=dialog)
+    assert family.currentText() == "Llama"
+    assert facts.text().startswith("8.03 B parameters")
+    choose(drive, family, "BERT")
+    assert "encoder" in drive.find(QLabel, "What the family is", within=dialog).text()
+    assert not drive.find(NumberBox, "Key-value heads", within=dialog).isVisible()
+    for name, value in (
+        ("Layers", 12),
+        ("Hidden size", 768),
+        ("Attention heads", 12),
+        ("Feed-forward size", 3072),
+        ("Vocabulary", 30522),
+        ("Longest sequence", 512),
+    ):
+        drive.type(drive.find(NumberBox, name, within=dialog), str(value))
+    # bert-base-uncased with its masked-LM head
+    assert facts.text().startswith("109.51 M parameters")
+    (use,) = [button for button in dialog.findChildren(QPushButton) if button.text() == "&Use this model"]
+    assert use.isEnabled()
+    drive.click(use)
+    assert drive.scenario.model.dimensions.family == "bert"
+    assert json.loads(scenario_to_json(drive.scenario))["model"]["dimensions"]["family"] == "bert"
+    assert window.session.state.spec.task == "masked-lm"
+    assert not [issue for issue in window.session.state.issues if issue.path.startswith("model")]
+
+
+def test_a_family_of_experts_opens_the_fields_of_its_experts_and_names_what_is_missing(drive, window, qtbot):
+    dialog = DimensionsDialog(window.session, window)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    choose(drive, drive.find(QComboBox, "Family", within=dialog), "DeepSeek V3 (MLA)")
+    (use,) = [button for button in dialog.findChildren(QPushButton) if button.text() == "&Use this model"]
+    assert not use.isEnabled()
+    drive.type(drive.find(NumberBox, "Experts", within=dialog), "64")
+    assert use.isEnabled()
+    assert "MLA" in drive.find(QLabel, "Draft facts", within=dialog).text()
+    assert drive.find(NumberBox, "Latent of keys and values", within=dialog).isVisible()

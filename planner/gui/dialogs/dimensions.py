@@ -38,9 +38,10 @@ def dimensions_of(state: State) -> Dimensions:
         return Dimensions(**_TYPICAL)
     group = max(spec.stack.groups, key=lambda group: group.count)
     family = next((name for name, known in families().items() if known.model_type == spec.model_type), CUSTOM)
+    usual = families()[family].task if family != CUSTOM else "causal-lm"
     values: dict[str, Any] = {
         "family": family,
-        "task": spec.task,
+        "task": None if spec.task == usual else spec.task,
         "layers": spec.stack.layers,
         "hidden_size": spec.stack.hidden_size,
         "vocab_size": None if spec.stack.embedding is None else spec.stack.embedding.vocab,
@@ -56,6 +57,12 @@ def dimensions_of(state: State) -> Dimensions:
     }
     kept = {key: value for key, value in values.items() if _allowed(key, value) and has_dimension(family, key)}
     return Dimensions(**kept)
+
+
+def without_others(dimensions: Dimensions) -> Dimensions:
+    """Only what means something in the family: another one was chosen after it was typed."""
+    stated = {name: getattr(dimensions, name) for name in dimensions.model_fields_set}
+    return Dimensions(**{name: value for name, value in stated.items() if has_dimension(dimensions.family, name)})
 
 
 def what_is_lost(state: State, draft: State) -> str:

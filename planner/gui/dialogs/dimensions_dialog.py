@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QScrollArea, QVBoxLayout, QWidget
 
-from planner.gui.dialogs.dimensions import dimensions_of, what_is_lost
+from planner.gui.dialogs.dimensions import dimensions_of, what_is_lost, without_others
 from planner.gui.forms.form import Form
 from planner.gui.session import Session
 from planner.gui.widgets.properties import text_label
@@ -73,5 +73,8 @@ class DimensionsDialog(QDialog):
         self._use.setEnabled(not wrong)
 
     def _accept(self) -> None:
-        self._session.take_model(self.draft.state.scenario.model, "Edit dimensions")
+        model = self.draft.state.scenario.model
+        if isinstance(model, DimensionsModel):
+            model = DimensionsModel(dimensions=without_others(model.dimensions))
+        self._session.take_model(model, "Edit dimensions")
         self.accept()
