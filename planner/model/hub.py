@@ -6,13 +6,17 @@ gated models need; without it, public models are read from the usual address.
 
 import json
 import re
+import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from planner.errors import ModelError
 from planner.model.files.bounded import MAX_CONFIG_BYTES, parse_object
@@ -109,17 +113,49 @@ def _download(
             stated = answer.headers.get("Content-Length", "")
             return _read(answer, int(stated) if stated.isdigit() else None, progress, cancelled, url)
     except urllib.error.HTTPError as problem:
+        problem.close()
         if problem.code == 404:
             return None
-        if problem.code in (401, 403):
-            raise ModelError(
-                f"The Hub does not give {model_id} to everyone. Accept its licence there, log in with "
-                "“huggingface-cli login” and install “vram-planner[hub]”; a mistyped id looks the same."
-            ) from None
-        raise ModelError(f"The Hub answered {problem.code} for {model_id}; try again later.") from None
-    except (urllib.error.URLError, TimeoutError, OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", problem)
-        raise ModelError(f"The Hub cannot be reached ({reason}). Is this machine online?") from None
+        raise ModelError(_refusal(problem.code, model_id, problem.headers.get("Retry-After"))) from None
+    except (urllib.error.URLError, OSError, HTTPException, ValueError) as problem:
+        raise ModelError(_unreachable(getattr(problem, "reason", problem), url)) from None
+
+
+def _refusal(code: int, model_id: str, wait: str | None) -> str:
+    """Why the Hub gives no answer, and what to do about it."""
+    if code in (401, 403):
+        return (
+            f"The Hub does not give {model_id} to everyone. Accept its licence there, log in with "
+            "“huggingface-cli login” and install “vram-planner[hub]”; a mistyped id looks the same."
+        )
+    if code == 429:
+        after = f"in {wait} seconds" if wait and wait.isdigit() else "in a few minutes"
+        return f"The Hub is asked too often from this address. Try again {after}; a log-in raises the limit."
+    if code in (407, 511):
+        return "The network asks for a log-in of its own before it lets anything through. Open any page in a browser."
+    if code >= 500:
+        return f"The Hub has a fault of its own at the moment ({code}). Try again later, or open a file instead."
+    return f"The Hub does not understand the question for {model_id} ({code}). Check the id and the revision."
+
+
+def _unreachable(reason: object, url: str) -> str:
+    """Why no connection came about, in words of people."""
+    host = urlsplit(url).hostname or url
+    instead = "or download its config.json elsewhere and open that file"
+    if isinstance(reason, socket.gaierror):
+        return f"The address {host} is not found: this machine seems to be offline. Connect it, {instead}."
+    if isinstance(reason, TimeoutError):
+        return f"{host} did not answer within {TIMEOUT_SECONDS} seconds. Try again on a better connection, {instead}."
+    if isinstance(reason, ssl.SSLError):
+        return (
+            f"{host} cannot prove who it is, as behind a company's proxy whose certificate is not trusted here. "
+            f"Ask who runs the network, {instead}."
+        )
+    if isinstance(reason, ConnectionRefusedError):
+        return f"{host} refuses the connection. Is this machine online? Check its network and proxy, {instead}."
+    if isinstance(reason, ConnectionError | HTTPException):
+        return f"The connection to {host} broke off. Try again, {instead}."
+    return f"{host} cannot be reached. Is this machine online? Connect it, {instead}."
 
 
 def _read(answer: Any, total: int | None, progress: Progress, cancelled: Callable[[], bool], url: str) -> bytes:

@@ -1,13 +1,19 @@
 """Models from the Hub, tried against a server on this machine."""
 
 import json
+import socket
+import ssl
 import threading
+import time
 from collections.abc import Iterator
+from http.client import IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
+import planner.model.hub as hub_module
 from planner.errors import ModelError
 from planner.model.counts import parameters
 from planner.model.hub import FetchCancelledError, fetch_model
@@ -28,8 +34,22 @@ FILES: dict[str, Any] = {
 
 class _Hub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        if self.path.startswith("/gated/"):
-            self.send_error(401)
+        answers = {"gated": 401, "forbidden": 403, "crowded": 429, "teapot": 418, "faulty": 503, "captive": 511}
+        place = self.path.split("/")[1]
+        if place in answers:
+            self.send_response(answers[place])
+            self.send_header("Retry-After", "37")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif place == "slow":
+            time.sleep(1.0)
+        elif place == "torn":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"{")
+        elif place == "huge":
+            self._answer(b" " * (hub_module.MAX_CONFIG_BYTES + 1))
         elif self.path.startswith("/broken/"):
             self._answer(b"\x00\x01 no JSON")
         elif self.path in FILES:
@@ -91,6 +111,58 @@ def test_what_goes_wrong_is_said_clearly(hub: str, model_id: str, message: str) 
         fetch_model(model_id, endpoint=hub)
 
 
-def test_a_machine_that_is_not_online_is_told_so() -> None:
-    with pytest.raises(ModelError, match="online"):
+@pytest.mark.parametrize(
+    ("model_id", "message"),
+    [
+        ("gated/model", "Accept its licence there, log in"),
+        ("forbidden/model", "Accept its licence there, log in"),
+        ("crowded/model", "asked too often from this address. Try again in 37 seconds"),
+        ("teapot/model", r"does not understand the question for teapot/model \(418\). Check the id"),
+        ("faulty/model", r"fault of its own at the moment \(503\). Try again later"),
+        ("captive/model", "asks for a log-in of its own"),
+        ("torn/model", "broke off|no valid JSON"),
+        ("huge/model", "larger than any configuration"),
+    ],
+)
+def test_a_refusal_says_why_and_what_to_do(hub: str, model_id: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        fetch_model(model_id, endpoint=hub)
+
+
+def test_a_hub_that_does_not_answer_is_given_up(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(ModelError, match=r"did not answer within 0\.2 seconds. Try again on a better connection"):
+        fetch_model("slow/model", endpoint=hub)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (
+            URLError(socket.gaierror(-2, "Name or service not known")),
+            "seems to be offline. Connect it, or",
+        ),
+        (URLError(ConnectionRefusedError(111, "Connection refused")), "refuses the connection. Is this machine online"),
+        (URLError(OSError(101, "Network is unreachable")), "cannot be reached. Is this machine online"),
+        (URLError(ssl.SSLCertVerificationError(1, "certificate verify failed")), "company's proxy"),
+        (ConnectionResetError(104, "Connection reset by peer"), "broke off. Try again, or"),
+        (IncompleteRead(b""), "broke off. Try again, or"),
+    ],
+)
+def test_no_connection_is_told_in_words_of_people(
+    problem: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(hub_module.urllib.request, "urlopen", fail)
+    with pytest.raises(ModelError, match=message) as told:
+        fetch_model("meta-llama/Llama-3.1-8B", endpoint="https://huggingface.co")
+    assert "Errno" not in str(told.value)
+    assert "open that file" in str(told.value)
+
+
+def test_a_machine_that_is_not_online_is_told_so_without_numbers() -> None:
+    with pytest.raises(ModelError, match="refuses the connection") as told:
         fetch_model("meta-llama/Llama-3.1-8B", endpoint="http://127.0.0.1:9")
+    assert "Errno" not in str(told.value)
