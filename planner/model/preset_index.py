@@ -10,19 +10,6 @@ from planner.model.spec import Attention, LatentAttention, ModelSpec, ParallelMi
 from planner.resources import resource
 
 WHAT = "Facts of the presets, derived from their configurations by planner.model.preset_index."
-ORDER = (
-    "decoder",
-    "mixture of experts",
-    "state space",
-    "vision and language",
-    "encoder",
-    "encoder and decoder",
-    "vision",
-    "speech",
-    "diffusion",
-)
-
-
 def kind_of(spec: ModelSpec) -> str:
     """What a model is, for people, told from its structure."""
     mixers = [group.mixer for stack in spec.stacks for group in stack.groups]
@@ -71,8 +58,13 @@ def index_entries() -> list[dict[str, Any]]:
                 "file": file,
             }
         )
-    first = {entry["family"]: ORDER.index(entry["kind"]) for entry in reversed(entries)}
-    return sorted(entries, key=lambda entry: (first[entry["family"]], entry["family"], entry["parameters"]))
+    order = json.loads(resource("models", "family-order.json").read_text(encoding="utf-8"))["families"]
+    place = {family: index for index, family in enumerate(order)}
+
+    def key(entry: dict[str, Any]) -> tuple[int, str, int]:
+        return place.get(entry["family"], len(place)), entry["family"], entry["parameters"]
+
+    return sorted(entries, key=key)
 
 
 def index_text() -> str:

@@ -186,6 +186,16 @@ def test_models_picked_last_are_listed_first(window, settings):
     assert popup.list.currentIndex().row() == 1
 
 
+def test_the_list_is_walked_with_keys_from_family_to_family(drive, window, qtbot):
+    window.session.take_model({"preset": "meta-llama/Llama-3.1-405B"}, "Pick")
+    popup = window.model_panel.picker.open()
+    assert popup.list.currentIndex().data() == "meta-llama / Llama-3.1-405B"
+    qtbot.keyClick(popup.search, Qt.Key.Key_Down)
+    assert popup.list.currentIndex().data() == "Qwen / Qwen3-0.6B"
+    qtbot.keyClick(popup.search, Qt.Key.Key_Enter)
+    assert drive.scenario.model.preset == "Qwen/Qwen3-0.6B"
+
+
 def test_a_heading_cannot_be_chosen(window):
     popup = window.model_panel.picker.open()
     popup.list.clicked.emit(popup.list.model().index(0, 0))

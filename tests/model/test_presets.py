@@ -18,6 +18,12 @@ def test_there_are_at_least_eighty_presets_in_families() -> None:
     assert sum(len(members) for members in families().values()) == len(load_presets())
 
 
+def test_the_families_of_today_come_first_and_all_are_placed() -> None:
+    order = json.loads(resource("models", "family-order.json").read_text(encoding="utf-8"))["families"]
+    assert list(families()) == order
+    assert order[:3] == ["Llama", "Qwen 3", "Qwen 3.5 and Next"]
+
+
 def test_the_index_is_what_the_configurations_give() -> None:
     assert resource("models", "index.json").read_text(encoding="utf-8") == index_text()
 
