@@ -278,6 +278,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("context and new token", loads.context + 1),
         Factor("rank", loads.rank),
         Factor("virtual tokens", loads.virtual_tokens),
+        Factor("sequence behind the prompt", loads.sequence - loads.virtual_tokens),
         Factor("prefix and sequence", loads.virtual_tokens + loads.sequence),
         Factor(
             "prefix and sequence rounded up to 16",

@@ -244,25 +244,33 @@ def _matmul_backward(a_dims: Dims, b_dims: Dims) -> Backward:
 
 def embedding(t: Tape, weight: Tensor, dims: Dims, indices: Tensor) -> Tensor:
     """Rows of the table; its gradient is dense, the size of the whole table."""
-    out = _make(t, dims, weight.dtype, "embedding")
+    prompted = t.techniques.virtual_tokens == "prompt" and weight.dims[0] == "table rows"
+    own: Dims = tuple("sequence behind the prompt" if prompted and dim == "sequence" else dim for dim in dims)
+    out = _make(t, own, weight.dtype, "embedding")
     record(t, "embedding", [weight], [out], _table_backward(weight.dims), [indices])
-    if t.techniques.virtual_tokens == "prompt" and weight.dims[0] == "table rows":
-        return _behind_prompt(t, out)
-    return out
+    return _behind_prompt(t, out, dims) if prompted else out
 
 
-def _behind_prompt(t: Tape, embedded: Tensor) -> Tensor:
-    """Prompt tuning: the sequence, which counts them, behind trained tokens (peft 0.21, `peft_model.py`)."""
+def _behind_prompt(t: Tape, embedded: Tensor, dims: Dims) -> Tensor:
+    """Prompt tuning: the sequence, which counts them, behind trained tokens (peft 0.21, `peft_model.py`).
+
+    What checkpointing makes require a gradient is what the token table gives, before both are joined.
+    """
+    if t.techniques.embedding_gradient and not embedded.requires_grad:
+        embedded = t.leaf(embedded)
     prompt = t.trained("prompt", ("virtual tokens", embedded.dims[-1]), "fp32")
-    joined = _make(t, embedded, embedded.dtype, "prompt and sequence")
-    record(t, "cat", [prompt, embedded], [joined], _prompt_backward)
+    joined = _make(t, dims, embedded.dtype, "prompt and sequence")
+    record(t, "cat", [prompt, embedded], [joined], _prompt_backward(embedded.dims))
     return joined
 
 
-def _prompt_backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-    gradient = _only(gradients)
-    own = gradient.handle((gradient.dims[0], "virtual tokens", gradient.dims[-1]), view=True)
-    return [own, gradient.handle(view=True) if needs[1] else None]
+def _prompt_backward(embedded: Dims) -> Backward:
+    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
+        gradient = _only(gradients)
+        own = gradient.handle((gradient.dims[0], "virtual tokens", gradient.dims[-1]), view=True)
+        return [own, gradient.handle(embedded, view=True) if needs[1] else None]
+
+    return backward
 
 
 def _table_backward(dims: Dims) -> Backward:

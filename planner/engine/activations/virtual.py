@@ -34,10 +34,12 @@ def _joined(t: Tape, x: Tensor, name: str) -> Tensor:
     batch, _, *rest = x.dims
     prefix = t.trained(f"prefix of {name}", ("virtual tokens", *rest), "fp32")
     own: Dims = (batch, "virtual tokens", *rest)
-    copy = t.new(own, x.dtype, f"{name} of the prefix")
+    # The prefix comes in the dtype of the weights, which autocast leaves in fp32.
+    dtype = "fp32" if t.autocast else x.dtype
+    copy = t.new(own, dtype, f"{name} of the prefix")
     t.tick(f"{name} of the prefix")
     record(t, "prefix", [prefix], [copy], _whole(own))
-    joined = t.new((batch, "prefix and sequence", *rest), x.dtype, f"prefix and {name}")
+    joined = t.new((batch, "prefix and sequence", *rest), dtype, f"prefix and {name}")
     t.tick(f"prefix and {name}")
     record(t, "cat", [copy, x], [joined], _parts(own, x.dims))
     return joined

@@ -45,6 +45,21 @@ def tuned(**fields: Any) -> PhasePlan:
         ({"method": "dora", "lora": {"target_modules": ATTENTION}}, 15164232, 13495096, 15541048, 4254464),
         ({"method": "dora", "precision": "amp-bf16"}, 25506096, 23438648, 25484600, 8746240),
         ({"method": "dora", "activation_checkpointing": "full"}, 9788160, 5960456, 18047776, 4967168),
+        ({"method": "lora", "lora": {"adapter_dtype": "bf16"}}, 11905864, 10236728, 12282680, 4356864),
+        ({"method": "lora", "precision": "amp-bf16"}, 20473160, 18648376, 20694328, 8709376),
+        ({"method": "lora", "precision": "amp-bf16", "lora": {"dropout": 0.1}}, 21390664, 19565880, 21611832, 8709376),
+        ({"method": "dora", "lora": {"adapter_dtype": "bf16"}}, 16660296, 14991160, 17037112, 4375296),
+        ({"method": "last_layers", "trained_layers": 1}, 9270064, 7600928, 9646880, 5160704),
+        (
+            {"method": "last_layers", "trained_layers": 1, "activation_checkpointing": "full"},
+            *(7037720, 5368584, 8346400, 5160704),
+        ),
+        (
+            {"method": "prompt", "virtual_tokens": 20, "activation_checkpointing": "full"},
+            *(7720920, 5767816, 8133448, 3824384),
+        ),
+        ({"method": "prompt", "virtual_tokens": 20, "precision": "amp-bf16"}, 18948328, 16823192, 19188824, 7603456),
+        ({"method": "prefix", "virtual_tokens": 20, "precision": "amp-bf16"}, 18425144, 16018728, 18064680, 7644416),
         ({"method": "prompt", "virtual_tokens": 20}, 11846376, 9741720, 12107352, 3824384),
         ({"method": "prefix", "virtual_tokens": 20}, 11176760, 9204520, 11250472, 3865344),
     ],
@@ -54,7 +69,7 @@ def test_a_step_equals_that_of_peft_at_every_moment(
 ) -> None:
     moments = tuned(**fields).moments
     told = [moments[name].allocated_bytes for name in ("forward", "end_of_forward", "backward", "optimizer_step")]
-    assert told == pytest.approx([forward, end_of_forward, backward, optimizer_step], rel=3e-4)
+    assert told == pytest.approx([forward, end_of_forward, backward, optimizer_step], rel=5e-4)
 
 
 @pytest.mark.parametrize(
