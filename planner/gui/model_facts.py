@@ -2,6 +2,7 @@
 
 from planner.gui.state import State
 from planner.model import Preset
+from planner.model.counts import parameters, prediction_parameters
 from planner.model.spec import Attention, LatentAttention, MixtureOfExperts, ModelSpec
 from planner.scenario.model_source import ConfigModel, DimensionsModel, PresetModel
 from planner.units import SizeUnit, format_count, format_size
@@ -27,6 +28,9 @@ def facts_line(state: State) -> str:
     if state.spec is None:
         return state.problem
     facts = [f"{format_count(state.plan.model.parameters)} parameters"] if state.plan else []
+    predicted = prediction_parameters(state.spec)
+    if predicted:
+        facts.append(f"+ {format_count(predicted)} in prediction layers")
     facts += structure(state.spec)
     if state.spec.approximate:
         facts.append("approximate")
@@ -66,7 +70,8 @@ def weights_line(state: State, unit: SizeUnit) -> str:
     """`bf16 · 14.96 GiB`: what the published file holds."""
     if state.spec is None or state.plan is None:
         return "–"
-    return f"{state.spec.dtype}{SEPARATOR}{format_size(state.plan.model.weight_bytes, unit, digits=2)}"
+    share = 1 + prediction_parameters(state.spec) / parameters(state.spec)
+    return f"{state.spec.dtype}{SEPARATOR}{format_size(round(state.plan.model.weight_bytes * share), unit, digits=2)}"
 
 
 def _heads(attention: Attention) -> str:

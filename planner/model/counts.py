@@ -3,7 +3,7 @@
 from math import ceil
 
 from planner.model.spec import Linear, ModelSpec, ParallelMixers, RecurrentMixer
-from planner.model.weights import Weight, layer_weights, weights
+from planner.model.weights import Weight, layer_weights, stack_weights, weights
 
 BYTES_16_BIT = 2
 
@@ -11,6 +11,12 @@ BYTES_16_BIT = 2
 def parameters(spec: ModelSpec) -> int:
     """Unique parameters: tied tensors count once."""
     return sum(weight.elements * copies for weight, copies in weights(spec))
+
+
+def prediction_parameters(spec: ModelSpec) -> int:
+    """Parameters of the layers for multi-token prediction, which `parameters` leaves out as the model's class does."""
+    stack = spec.prediction
+    return 0 if stack is None else sum(weight.elements * copies for weight, copies in stack_weights(stack))
 
 
 def embedding_parameters(spec: ModelSpec) -> int:

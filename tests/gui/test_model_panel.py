@@ -273,3 +273,9 @@ def test_a_family_of_experts_opens_the_fields_of_its_experts_and_names_what_is_m
     assert use.isEnabled()
     assert "MLA" in drive.find(QLabel, "Draft facts", within=dialog).text()
     assert drive.find(NumberBox, "Latent of keys and values", within=dialog).isVisible()
+
+
+def test_prediction_layers_of_the_file_are_told_beside_the_parameters(window):
+    window.model_panel.picker.chosen.emit("deepseek-ai/DeepSeek-V3")
+    facts = window.model_panel.facts.text()
+    assert facts.startswith("671.03 B parameters · + 13.46 B in prediction layers · 61 layers")

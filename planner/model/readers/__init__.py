@@ -11,6 +11,7 @@ from planner.model.readers.config import Config, class_defaults
 from planner.model.readers.diffusion.pipeline import read_pipeline
 from planner.model.readers.dtypes import published_dtype, published_quantization
 from planner.model.readers.generic import read_generic
+from planner.model.readers.prediction import with_prediction
 from planner.model.readers.registry import reader_of
 from planner.model.readers.rotary_tables import rotary_tables
 from planner.model.spec import ModelSpec
@@ -81,4 +82,4 @@ def _read(keys: Config, task: str | None) -> ModelSpec:
         return read_generic(keys, task)
     if not any(keys.states(key) for key in SIZES):
         raise keys.missing("hidden_size", "the width of the model")
-    return reader(keys, task)
+    return with_prediction(keys, reader(keys, task))

@@ -241,6 +241,8 @@ class ModelSpec:
     quantization: Quantization | None = None
     assumed: tuple[str, ...] = ()
     """Keys the file does not state, taken from the defaults of the model's configuration class."""
+    prediction: Stack | None = None
+    """Layers for multi-token prediction that the file holds beside the model; no count but their own includes them."""
     rotary: tuple[RotaryTable, ...] = PLAIN_ROTARY
     """How positions reach into the rotary tables of serving engines, by kind of layer."""
 

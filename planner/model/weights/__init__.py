@@ -8,7 +8,7 @@ from planner.model.weights.feed_forward import feed_forward_weights
 from planner.model.weights.mixers import mixer_weights
 from planner.model.weights.weight import Weight, WeightKind, expand, linear, norm, placed
 
-__all__ = ["Weight", "WeightKind", "layer_weights", "weights"]
+__all__ = ["Weight", "WeightKind", "layer_weights", "stack_weights", "weights"]
 
 
 @lru_cache(maxsize=4096)
@@ -39,7 +39,8 @@ def _reduces(group: LayerGroup) -> bool:
     return isinstance(group.mixer, Block) and group.mixer.kind == DOWNSAMPLE
 
 
-def _stack(stack: Stack) -> Iterator[tuple[Weight, int]]:
+def stack_weights(stack: Stack) -> Iterator[tuple[Weight, int]]:
+    """Every tensor of one stack with how many there are of it."""
     if stack.embedding is not None:
         shape = (stack.embedding.vocab, stack.embedding.size)
         yield Weight("embed_tokens", shape, "embedding", "vocab", block="embedding", stack=stack.name), 1
@@ -71,7 +72,7 @@ def _head(head: Head, hidden: int) -> Iterator[Weight]:
 @lru_cache(maxsize=256)
 def weights(spec: ModelSpec) -> tuple[tuple[Weight, int], ...]:
     """Every parameter tensor with how many there are of it. A tied head is the token table and is not repeated."""
-    found = [entry for stack in spec.stacks for entry in _stack(stack)]
+    found = [entry for stack in spec.stacks for entry in stack_weights(stack)]
     if spec.head is not None:
         found += [(placed(weight, "head", "head", None), 1) for weight in _head(spec.head, spec.stack.hidden_size)]
     return tuple(found)

@@ -1,0 +1,97 @@
+"""Layers for multi-token prediction: in the file, in no count but their own."""
+
+from typing import Any
+
+import pytest
+
+from planner.model import load_presets, read_config
+from planner.model.counts import parameters, prediction_parameters
+from planner.model.files.opened import cross_check
+from planner.model.files.tensors import TensorEntry, TensorSummary
+
+
+def preset(identifier: str) -> Any:
+    found = load_presets()[identifier]
+    return read_config(found.config, found.task, found.id)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "held", "buffers"),
+    [
+        # What the Hub states for the repository's safetensors, and the corrections of the routers among it: 160 for
+        # each of GLM-4.5's 89 + 1 layers with experts.
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 81_324_862_720, 0),
+        ("Qwen/Qwen3.5-35B-A3B", 35_951_822_704, 0),
+        ("zai-org/GLM-4.5", 358_337_791_296, 90 * 160),
+    ],
+)
+def test_model_and_prediction_layers_are_what_the_repository_holds(identifier: str, held: int, buffers: int) -> None:
+    spec = preset(identifier)
+    assert parameters(spec) + prediction_parameters(spec) + buffers == held
+
+
+def test_deepseek_v3_has_14_billion_beside_its_671_of_which_11_and_a_half_are_new() -> None:
+    """README_WEIGHTS.md of the model: 671B and 14B, 11.5B without the copies of token table and head."""
+    spec = preset("deepseek-ai/DeepSeek-V3")
+    assert parameters(spec) == 671_026_404_352
+    assert prediction_parameters(spec) == 13_463_426_048
+    assert prediction_parameters(spec) - 2 * 129_280 * 7168 == pytest.approx(11.5e9, rel=0.01)
+
+
+def test_a_file_that_states_no_such_layers_has_none() -> None:
+    assert prediction_parameters(preset("moonshotai/Kimi-K2-Instruct")) == 0
+    assert prediction_parameters(preset("meta-llama/Llama-3.1-8B")) == 0
+
+
+SMALL = {
+    "model_type": "glm4_moe",
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 4,
+    "intermediate_size": 16,
+    "moe_intermediate_size": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "vocab_size": 32,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def _held(elements: int, **beside: int) -> TensorSummary:
+    named = {"w": elements, **{name.replace("__", "."): size for name, size in beside.items()}}
+    return TensorSummary(tuple(TensorEntry(name, (size,), "BF16", 2 * size) for name, size in named.items()))
+
+
+def test_a_file_with_its_prediction_layers_agrees_with_its_configuration() -> None:
+    spec = read_config(SMALL)
+    whole = parameters(spec) + prediction_parameters(spec)
+    biases = {"model__layers__1__mlp__gate__e_score_correction_bias": 4}
+    note = f"{prediction_parameters(spec):,} of the file's elements are layers for multi-token prediction."
+    assert cross_check(spec, _held(whole)) == [note]
+    assert cross_check(spec, _held(whole, **biases)) == [note]
+    assert cross_check(spec, _held(parameters(spec))) == []
+    assert cross_check(spec, _held(parameters(spec), **biases)) == []
+
+
+def test_a_file_that_disagrees_is_told_by_how_much() -> None:
+    spec = read_config(SMALL)
+    (note,) = cross_check(spec, _held(parameters(spec) + 7, rope_freqs__weight=64))
+    assert "7 more than" in note
+
+
+def test_frequencies_in_a_file_are_no_disagreement() -> None:
+    llama = {
+        "model_type": "llama",
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "vocab_size": 32,
+    }
+    spec = read_config(llama)
+    names = {"model__rotary_emb__inv_freq": 2, "model__layers__0__self_attn__rotary_emb__inv_freq": 2}
+    assert cross_check(spec, _held(parameters(spec), **names)) == []
