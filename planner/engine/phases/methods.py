@@ -66,6 +66,17 @@ def offloads_gradients(phase: TrainingStep) -> bool:
     return phase.offload.gradients != "none" or by_rule
 
 
+def optimizer_kernels(phase: TrainingStep) -> str:
+    """The kernels of the update: those asked for, else the software's own.
+
+    Megatron Core takes FusedAdam and FusedSGD of Transformer Engine or Apex, which update in place
+    (`core/optimizer/__init__.py`).
+    """
+    own = phase.activation_profile == "megatron-core" and not phase.states("optimizer_implementation")
+    fused = "fused" in optimizer_record(phase.optimizer).implementations
+    return "fused" if own and fused else phase.optimizer_implementation
+
+
 def _copies_on_arrival(phase: TrainingStep) -> int | None:
     """Temporaries at the moment a gradient is there, if it does not stay."""
     if updates_in_backward(phase):
@@ -80,7 +91,7 @@ def updates_in_backward(phase: TrainingStep) -> bool:
 
 def _update_copies(phase: TrainingStep) -> int:
     """Temporaries of the weight that is being updated, as copies of its gradient."""
-    chosen = optimizer_record(phase.optimizer).implementation(phase.optimizer_implementation)
+    chosen = optimizer_record(phase.optimizer).implementation(optimizer_kernels(phase))
     own = BYTES[PRECISIONS[phase.precision][0]]
     walk = [_copies(instant, own) for instant in chosen.get("walk", ())]
     copies: list[float] = [float(chosen.get("list_copies", 0)), *walk]

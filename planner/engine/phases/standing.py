@@ -15,6 +15,7 @@ from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, st
 from planner.engine.phases.methods import (
     frozen_parts,
     method_tensors,
+    optimizer_kernels,
     trained_layers,
     updates_in_backward,
     virtual_tokens,
@@ -88,7 +89,7 @@ class StateChoices:
         return cls(
             recipe_precision(phase),
             phase.optimizer,
-            phase.optimizer_implementation,
+            optimizer_kernels(phase),
             phase.optimizer_state_dtype,
             phase.parallelism,
             phase.offload,

@@ -210,6 +210,17 @@ def test_gradients_are_added_up_in_the_type_asked_for_and_cast_for_the_master_co
     assert narrow["optimizer_step"].components["temporaries"] == pytest.approx(4 * weights, rel=1e-3)
 
 
+def test_megatron_updates_in_place_unless_told_otherwise() -> None:
+    # Megatron-LM, core/optimizer/__init__.py: FusedAdam of Transformer Engine, which takes no lists
+    def temporaries(**fields: Any) -> int:
+        step = {"activation_profile": "megatron-core", "precision": "bf16-fp32-master"} | fields
+        return plan(**step).moments["optimizer_step"].components["temporaries"]
+
+    workspaces = 3 * 32 * 2**20
+    assert temporaries() == workspaces
+    assert temporaries(optimizer_implementation="foreach") > workspaces
+
+
 def test_tf32_needs_what_fp32_needs() -> None:
     # cuBLAS rounds operands as it reads them (torch `backends.cuda.matmul.allow_tf32`): no copy is made
     assert plan(precision="tf32").peak == plan(precision="fp32").peak
