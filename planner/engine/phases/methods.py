@@ -67,14 +67,13 @@ def offloads_gradients(phase: TrainingStep) -> bool:
 
 
 def optimizer_kernels(phase: TrainingStep) -> str:
-    """The kernels of the update: those asked for, else the software's own.
+    """The kernels of the update: those asked for, or the software's own.
 
-    Megatron Core takes FusedAdam and FusedSGD of Transformer Engine or Apex, which update in place
-    (`core/optimizer/__init__.py`).
+    Megatron Core takes FusedAdam and FusedSGD of Transformer Engine or Apex, which update in place, whatever is asked
+    for (`core/optimizer/__init__.py`).
     """
-    own = phase.activation_profile == "megatron-core" and not phase.states("optimizer_implementation")
     fused = "fused" in optimizer_record(phase.optimizer).implementations
-    return "fused" if own and fused else phase.optimizer_implementation
+    return "fused" if fused and phase.activation_profile == "megatron-core" else phase.optimizer_implementation
 
 
 def _copies_on_arrival(phase: TrainingStep) -> int | None:

@@ -196,6 +196,11 @@ STEP_DEPENDENCES = (
         ),
         "without a master copy gradients have the type of their weights",
     ),
+    _while(
+        "optimizer_implementation",
+        lambda p: p.activation_profile != "megatron-core",
+        "Megatron Core updates with fused kernels of its own",
+    ),
     _while("fp8_recipe", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _while("fp8_all_gather", lambda p: p.precision == "fp8", "the precision is not fp8"),
     _adapters("lora.rank"),
