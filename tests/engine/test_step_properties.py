@@ -131,6 +131,10 @@ def test_checkpointing_never_raises_what_the_layers_keep(
     kept = planned(model, step | tuning | checkpointing, "fine_tuning").layer_activation_bytes
     frozen_layers = tuning["method"] != "full"
     assume(not frozen_layers or checkpointing.get("checkpointing_reentrant") is not True)
+    # The further exceptions that `test_family_properties.py` names with their sources.
+    policy = checkpointing.get("selective_policy")
+    assume(not (policy == "op-sac" and frozen_layers))
+    assume(not (policy == "core-attention" and step["precision"].startswith("amp-")))
     assert kept <= plain
 
 
