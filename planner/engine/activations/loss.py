@@ -14,7 +14,7 @@ from planner.engine.activations.smoothing import smoothed_loss
 from planner.engine.activations.tape import Dim, Tape, Tensor
 
 LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
-FUSED_LINEAR = "Liger-Kernel, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
+FUSED_LINEAR = "Liger-Kernel 0.6, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
 CUT = "apple/ml-cross-entropy d42911f, cut_cross_entropy/cce.py: neither logits nor gradients are made in forward"
 FUSED = "Liger-Kernel, ops/cross_entropy.py: the gradient overwrites the logits"
 COMPILED = "torch.compile of the loss: inductor fuses cast, log-softmax and gather (torchtitan pull request 1033)"
