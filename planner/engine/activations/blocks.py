@@ -136,7 +136,7 @@ def linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
             if layer.magnitude is not None:
                 found = decomposed(
                     t, product, layer.weight, (a, b), layer.magnitude, cast, result, layer.inputs, layer.outputs,
-                    dropout=layer.adapter_dropout,
+                    dropout=layer.adapter_dropout, biased=layer.bias is not None,
                 )  # fmt: skip
                 return ops.to(t, found, dtype, "output in the model's dtype")
             dropped = ops.dropout(t, cast) if layer.adapter_dropout else cast

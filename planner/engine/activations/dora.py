@@ -33,6 +33,7 @@ def decomposed(
     outputs: Dims,
     *,
     dropout: bool,
+    biased: bool,
 ) -> Tensor:
     """`result` plus what DoRA adds. `x` is the input in the adapter's dtype.
 
@@ -42,13 +43,14 @@ def decomposed(
     """
     with t.module("dora", PEFT_DORA):
         x = ops.dropout(t, x) if dropout else x
-        added = _added(t, product, weight, adapter, magnitude, x, None if dropout else result, inputs, outputs)
+        base = None if dropout else result
+        added = _added(t, product, weight, adapter, magnitude, x, base, inputs, outputs, biased=biased)
         return ops.add(t, result, added, "base plus DoRA")
 
 
 def _added(
     t: Tape, product: Product, weight: Tensor, adapter: tuple[Tensor, Tensor], magnitude: Tensor, x: Tensor,
-    base: Tensor | None, inputs: Dims, outputs: Dims,
+    base: Tensor | None, inputs: Dims, outputs: Dims, *, biased: bool,
 ) -> Tensor:  # fmt: skip
     a, b = adapter
     whole, graph = _whole_product(t, product, a, b, inputs, outputs)
@@ -63,6 +65,8 @@ def _added(
     del low
     if base is None:
         base = product(t, frozen, None, x, inputs, outputs, "base output of the dropped input")
+    elif biased:
+        base = ops.shift(t, base, "base output without its bias")
     first = ops.mul(t, base, ops.shift(t, scale, "length over norm, less one"), "scaled base")
     second = ops.mul(t, high, scale, "scaled adapter")
     second = ops.elementwise(t, second, "adapter output times its factor")

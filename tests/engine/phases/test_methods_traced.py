@@ -87,6 +87,21 @@ def test_a_smoothed_loss_equals_that_of_the_trainer(fields: dict[str, Any], end_
     assert told == pytest.approx([end_of_forward, backward], rel=3e-4)
 
 
+@pytest.mark.parametrize(
+    ("dropout", "forward", "end_of_forward", "backward"),
+    [(0.0, 24656688, 21073720, 23119672), (0.1, 32802608, 29331256, 31377208)],
+)
+def test_dora_takes_the_bias_off_a_layers_output_before_it_scales_it(
+    dropout: float, forward: int, end_of_forward: int, backward: int
+) -> None:
+    step = {"micro_batch_size": 2, "sequence_length": 128, "optimizer": "sgd", "method": "dora"}
+    model = {"config": LLAMA | {"attention_bias": True, "mlp_bias": True}, "task": "causal-lm"}
+    scenario = Scenario.of({"model": model, "phases": {"fine_tuning": step | {"lora": {"dropout": dropout}}}})
+    moments = estimate(scenario, load_catalog()).phases["fine_tuning"].moments
+    told = [moments[name].allocated_bytes for name in ("forward", "end_of_forward", "backward")]
+    assert told == pytest.approx([forward, end_of_forward, backward], rel=1e-4)
+
+
 def test_smoothing_in_pytorchs_cross_entropy_raises_no_peak() -> None:
     # torch 2.13, `cross_entropy_loss_label_smoothing`: one more tensor in backward, which soon dies
     plain, smoothed = (
