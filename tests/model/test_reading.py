@@ -173,3 +173,10 @@ def test_an_unknown_multimodal_model_is_read_by_its_language_model() -> None:
 def test_the_type_of_an_early_file_is_told_from_its_class(architecture: str, model_type: str) -> None:
     sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
     assert read_config({"architectures": [architecture], **sizes}).model_type == model_type
+
+
+def test_a_block_of_a_pruned_llama_that_is_no_object_is_named() -> None:
+    sizes = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+    config = {"model_type": "nemotron-nas", **sizes, "block_configs": [{"attention": 7, "ffn": {"no_op": True}}]}
+    with pytest.raises(ModelError, match="the key “attention” is 7; it must be an object"):
+        read_config(config)

@@ -60,10 +60,17 @@ def folder_tensors(folder: Path, names: list[str]) -> tuple[TensorSummary | None
 def index_tensors(path: Path) -> tuple[TensorSummary | None, tuple[str, ...]]:
     """The tensors of a split checkpoint; None, with a note, when some of its files are not there."""
     parts = index_parts(path)
-    missing = [name for name in parts if not (path.parent / name).is_file()]
+    missing = [name for name in parts if not _stands(path.parent / name)]
     if missing:
-        return None, (f"{len(missing)} of its {len(parts)} files are missing, such as {missing[0]}.",)
+        return None, (f"{len(missing)} of its {len(parts)} files are missing, such as {missing[0][:100]}.",)
     return together(read_safetensors(path.parent / name) for name in parts), ()
+
+
+def _stands(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than the file system has any
+        return False
 
 
 def index_parts(path: Path) -> list[str]:

@@ -89,8 +89,7 @@ def _block(config: Config, block: object) -> LayerGroup:
     if not isinstance(block, Mapping):
         raise config.error("block_configs", block, "a list of objects with “attention” and “ffn”")
     where = f"{config.where}, “block_configs”"
-    looks = Config(block.get("attention") or {}, "attention", where)
-    network = Config(block.get("ffn") or {}, "ffn", where)
+    looks, network = (Config(block, key, where).part(key, key) for key in ("attention", "ffn"))
     for part in (looks, network):
         if part.flag("replace_with_linear"):
             raise part.error("replace_with_linear", True, "false; layers replaced by a matrix cannot be read yet")
