@@ -180,3 +180,12 @@ def test_a_block_of_a_pruned_llama_that_is_no_object_is_named() -> None:
     config = {"model_type": "nemotron-nas", **sizes, "block_configs": [{"attention": 7, "ffn": {"no_op": True}}]}
     with pytest.raises(ModelError, match="the key “attention” is 7; it must be an object"):
         read_config(config)
+
+
+def test_a_type_of_the_same_structure_is_read_exactly_under_its_own_name() -> None:
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    spec = read_config({"model_type": "internlm3", "intermediate_size": 128, "num_key_value_heads": 2, **sizes})
+    llama = read_config({"model_type": "llama", "intermediate_size": 128, "num_key_value_heads": 2, **sizes})
+    assert spec.model_type == "internlm3"
+    assert spec.approximate is None
+    assert spec.stacks == llama.stacks

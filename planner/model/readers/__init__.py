@@ -1,8 +1,10 @@
 """A configuration becomes a `ModelSpec`."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from planner.errors import ModelError
@@ -15,6 +17,7 @@ from planner.model.readers.prediction import with_prediction
 from planner.model.readers.registry import reader_of
 from planner.model.readers.rotary_tables import rotary_tables
 from planner.model.spec import ModelSpec
+from planner.resources import resource
 
 SIZES = (
     "hidden_size",
@@ -50,19 +53,35 @@ def read_config(
     model_type = config.get("_class_name") or config.get("model_type") or type_of_class(config.get("architectures"))
     if not isinstance(model_type, str) or not model_type:
         raise ModelError(f"{where}: the key “model_type” is missing; it must name the architecture, such as “llama”.")
-    keys = Config(config, model_type, where)
+    keys = _keys(config, model_type, where)
     spec = _read(keys, task)
     if parameters(spec) > MOST_PARAMETERS:
         raise ModelError(f"{where}: the sizes stated give more than 10^15 parameters; please check them.")
     guessed = "the structure is told from the shapes of the weights; the width of a head may be guessed"
     return replace(
         spec,
+        model_type=model_type if model_type in same_structure() else spec.model_type,
         approximate=guessed if config.get(INFERRED) is True else spec.approximate,
         name=name or str(config.get("_name_or_path") or model_type),
         dtype=published_dtype(config),
         quantization=published_quantization(config),
         assumed=tuple(dict.fromkeys(keys.assumed)),
         rotary=rotary_tables(config),
+    )
+
+
+@cache
+def same_structure() -> Mapping[str, Mapping[str, Any]]:
+    """Model types that are read as another one: `as`, and the `defaults` in which they differ."""
+    with resource("models", "same-structure.json").open(encoding="utf-8") as file:
+        types: Mapping[str, Mapping[str, Any]] = json.load(file)["types"]
+    return types
+
+
+def _keys(config: Mapping[str, Any], model_type: str, where: str) -> Config:
+    same = same_structure().get(model_type)
+    return (
+        Config(config, model_type, where) if same is None else Config({**same["defaults"], **config}, same["as"], where)
     )
 
 
