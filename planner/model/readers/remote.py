@@ -64,6 +64,9 @@ def read(config: Config, task: str | None) -> ModelSpec:
     if config.model_type == "qwen":
         # Qwen 1 states the size of both halves of its gated feed-forward together.
         own = own.with_values(intermediate_size=own.size("intermediate_size") // 2)
+    if config.model_type == "minicpm" and "tie_word_embeddings" not in stated:
+        # The configuration class that comes with the checkpoints ties them.
+        own = own.with_values(tie_word_embeddings=True)
     if config.model_type == "chatglm" and not own.flag("multi_query_attention"):
         own = own.with_values(num_key_value_heads=own.size("num_attention_heads"))
     # ChatGLM's files name the bare model's class, though its code maps generation to a class of its own.
