@@ -137,6 +137,15 @@ KNOWN: dict[str, tuple[dict[str, Any], str | None, int]] = {
         "feature-extraction",
         1_136_480_768,
     ),
+    "Qwen2-Audio 7B": (
+        {
+            "model_type": "qwen2_audio",
+            "audio_config": {"model_type": "qwen2_audio_encoder", "d_model": 1280, "encoder_layers": 32},
+            "text_config": {"model_type": "qwen2", "intermediate_size": 11008, "vocab_size": 156032},
+        },
+        None,
+        8_397_094_912,
+    ),
     "Whisper medium": (
         {
             "model_type": "whisper",

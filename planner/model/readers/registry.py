@@ -63,6 +63,7 @@ FAMILIES = (
     "glm4v",
     "gemma4",
     "gemma3n",
+    "qwen2_audio",
     "remote",
     "diffusion.unet",
     "diffusion.vae",
