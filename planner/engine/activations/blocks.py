@@ -253,14 +253,16 @@ def _mlp(t: Tape, shape: LayerShape, weights: LayerWeights, x: Tensor) -> Tensor
         if t.techniques.liger and shape.gated and shape.activation == "silu":
             gate, up = linear(t, linears["gate_proj"], x), linear(t, linears["up_proj"], x)
             return linear(t, linears["down_proj"], _liger_swiglu(t, gate, up))
+        trained = linears["up_proj"].weight.requires_grad
         if not shape.gated:
-            return linear(t, linears["down_proj"], activate(t, linear(t, linears["up_proj"], x), shape.activation))
+            inner = activate(t, linear(t, linears["up_proj"], x), shape.activation, trained=trained)
+            return linear(t, linears["down_proj"], inner)
         return linear(
             t,
             linears["down_proj"],
             ops.mul(
                 t,
-                activate(t, linear(t, linears["gate_proj"], x), shape.activation),
+                activate(t, linear(t, linears["gate_proj"], x), shape.activation, trained=trained),
                 linear(t, linears["up_proj"], x),
                 "gated product",
             ),

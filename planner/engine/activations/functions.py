@@ -11,15 +11,15 @@ from planner.engine.activations.tape import Tape, Tensor
 ACTIVATIONS = "transformers 5.24, activations.py"
 
 
-def activate(t: Tape, x: Tensor, name: str) -> Tensor:
-    """`ACT2FN[name](x)`."""
+def activate(t: Tape, x: Tensor, name: str, *, trained: bool = True) -> Tensor:
+    """`ACT2FN[name](x)`; `trained`: whether the function's own parameters, where it has any, are trained."""
     with t.module("act", ACTIVATIONS):
         if name == "gelu_new":
             return _gelu_new(t, x)
         if name == "quick_gelu":
             return ops.mul(t, x, saves_output(t, ops.elementwise(t, x, "1.702 x"), "sigmoid"), "x * sigmoid")
         if name == "xielu":
-            return _xielu(t, x)
+            return _xielu(t, x, trained)
         if name == "relu2":
             return _wide_square(t, ops.activation(t, x, "relu"))
         return ops.activation(t, x, name)
@@ -48,9 +48,12 @@ def _gelu_new(t: Tape, x: Tensor) -> Tensor:
     )
 
 
-def _xielu(t: Tape, x: Tensor) -> Tensor:
-    """`XIELUActivation._xielu_python` (arXiv:2411.13010): two curves and a mask, each with a trained factor."""
-    rising, falling = (t.parameter((1,), "fp32" if t.autocast else x.dtype, trainable=True) for _ in range(2))
+def _xielu(t: Tape, x: Tensor, trained: bool) -> Tensor:
+    """`XIELUActivation._xielu_python` (arXiv:2411.13010): two curves and a mask, each with a factor of its own.
+
+    A factor that adapters leave frozen needs no gradient, so the curve it multiplies is not kept.
+    """
+    rising, falling = (t.parameter((1,), "fp32" if t.autocast else x.dtype, trainable=trained) for _ in range(2))
     with t.no_grad():
         mask = t.new(x.dims, "bool", "x > 0")
         t.tick("x > 0")

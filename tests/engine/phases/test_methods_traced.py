@@ -142,3 +142,16 @@ def test_a_frozen_image_tower_has_neither_gradients_nor_states_and_keeps_nothing
     unread = 12_596_224 + 2_048
     assert whole[end].components["gradients"] - frozen[end].components["gradients"] == 2 * (tower - unread)
     assert frozen["end_of_forward"].components["activations"] < whole["end_of_forward"].components["activations"]
+
+
+def test_curves_of_apertus_that_only_a_frozen_factor_would_need_are_not_kept_under_adapters() -> None:
+    apertus = {
+        "model_type": "apertus", "vocab_size": 320, "max_position_embeddings": 128, "num_hidden_layers": 2,
+        "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    }  # fmt: skip
+    step = {"micro_batch_size": 2, "sequence_length": 64, "optimizer": "sgd", "method": "lora"}
+    step["lora"] = {"rank": 16, "dropout": 0.1}
+    scenario = {"model": {"config": apertus, "task": "causal-lm"}, "phases": {"fine_tuning": step}}
+    moments = estimate(Scenario.of(scenario), load_catalog()).phases["fine_tuning"].moments
+    traced = {"forward": 2200480, "end_of_forward": 1937296, "backward": 2263952, "optimizer_step": 478032}
+    assert {name: moments[name].allocated_bytes for name in traced} == pytest.approx(traced, rel=0.0005)
