@@ -189,3 +189,11 @@ def test_a_type_of_the_same_structure_is_read_exactly_under_its_own_name() -> No
     assert spec.model_type == "internlm3"
     assert spec.approximate is None
     assert spec.stacks == llama.stacks
+
+
+def test_the_names_of_kimi_k2_5_s_own_code_are_understood() -> None:
+    text = dict(load_presets()["moonshotai/Kimi-K2-Instruct"].config)
+    tower = {"vt_hidden_size": 1152, "vt_num_hidden_layers": 27, "vt_num_attention_heads": 16}
+    own = {"model_type": "kimi_k25", "text_config": text, "vision_config": tower | {"vt_intermediate_size": 4304}}
+    assert read_config(own).stacks == read_config(own | {"vision_config": {}}).stacks
+    assert read_config(own | {"vision_config": tower | {"vt_num_hidden_layers": 3}}).stacks[1].layers == 3

@@ -64,6 +64,7 @@ FAMILIES = (
     "gemma4",
     "gemma3n",
     "qwen2_audio",
+    "kimi_vision",
     "remote",
     "diffusion.unet",
     "diffusion.vae",
