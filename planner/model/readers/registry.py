@@ -63,7 +63,7 @@ FAMILIES = (
     "glm4v",
     "gemma4",
     "gemma3n",
-    "qwen2_audio",
+    "hearing",
     "kimi_vision",
     "remote",
     "diffusion.unet",
