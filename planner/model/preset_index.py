@@ -10,6 +10,8 @@ from planner.model.spec import Attention, LatentAttention, ModelSpec, ParallelMi
 from planner.resources import resource
 
 WHAT = "Facts of the presets, derived from their configurations by planner.model.preset_index."
+
+
 def kind_of(spec: ModelSpec) -> str:
     """What a model is, for people, told from its structure."""
     mixers = [group.mixer for stack in spec.stacks for group in stack.groups]
