@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -37,12 +37,23 @@ class Choices(Mapping[str, str]):
 class Declared(BaseModel):
     """A part of a scenario: frozen, without unknown fields."""
 
+    __slots__ = ("_hash",)
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, ser_json_inf_nan="constants"
     )
 
     form_order: ClassVar[tuple[str, ...]] = ()
     """Fields that a form shows first, in this order; the others follow as they are declared."""
+
+    def __hash__(self) -> int:
+        """Worked out once: what the engine remembers is looked up by the parts of a scenario, many times in a plan."""
+        try:
+            return cast(int, object.__getattribute__(self, "_hash"))
+        except AttributeError:
+            values = hash((type(self), *(self.__dict__[name] for name in type(self).__pydantic_fields__)))
+            object.__setattr__(self, "_hash", values)
+            return values
 
     def states(self, field: str) -> bool:
         """Whether the scenario itself says this, rather than leaving it to the default."""
