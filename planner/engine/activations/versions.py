@@ -1,11 +1,13 @@
 """Which tensors a framework version makes that another does not."""
 
 import re
+from functools import lru_cache
 
 OLDEST_MASK_BUILDER = (4, 53)
 NEWEST_MASK_BUILDER = (5, 0)
 
 
+@lru_cache(maxsize=64)
 def framework_version(text: str) -> tuple[int, ...]:
     """`transformers 4.57.6` as (4, 57, 6); empty where no number is stated."""
     found = re.search(r"(\d+(?:\.\d+)*)", text)
