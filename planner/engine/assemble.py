@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.engine.band import band
 from planner.engine.overhead import allocator_term, process_overhead, workspace_term
-from planner.engine.plan import Moment, Peak, PhasePlan, Surroundings, Verdict
+from planner.engine.plan import NO_ROOM, Moment, Peak, PhasePlan, Room, Surroundings, Verdict
 from planner.engine.term import COMPONENTS, Component, Term
 from planner.engine.verdict import judge
 from planner.hardware import ChosenGpu, HardwareCatalog
@@ -20,6 +20,7 @@ class Context:
     judge: ChosenGpu
     hardware: HardwareCatalog
     headroom_percent: float
+    room: Room = NO_ROOM
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         surround=need.surround,
         warnings=need.warnings,
         describe=lambda: need.details,
+        room=context.room,
     )
 
 
@@ -101,6 +103,7 @@ def no_vram(context: Context, moment: str, need: Need) -> PhasePlan:
         verdicts={gpu.id: _nothing_held(gpu, context) for gpu in context.gpus},
         surround=need.surround,
         warnings=need.warnings,
+        room=context.room,
     )
 
 

@@ -1,7 +1,7 @@
 """One scenario, one pure function: what every planned phase needs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from planner.catalog import Catalog
@@ -20,7 +20,9 @@ from planner.engine.phases.surroundings import (
     evaluation_surroundings,
     training_surroundings,
 )
+from planner.engine.phases.trial import reduced
 from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
+from planner.engine.room import room_of
 from planner.engine.streams import idle_logits_term, stream_terms
 from planner.engine.term import Term
 from planner.engine.traced import SettledPhase
@@ -31,9 +33,14 @@ from planner.scenario import Scenario
 from planner.scenario.declaration import Declared
 from planner.scenario.hardware import Hardware
 from planner.scenario.parallelism import Parallelism
-from planner.scenario.phases import Design, Evaluation, Preprocessing
+from planner.scenario.phases import Design, Evaluation
+from planner.scenario.preprocessing import Preprocessing
 from planner.scenario.serving import Serving
 from planner.scenario.step import TrainingStep
+
+ROUGH_PREPARATION = (
+    "Buffers of libraries that prepare data on a GPU are counted by the sizes of their batches; pools are not known."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def _context(hardware: Hardware, catalog: Catalog) -> Context:
     if not gpus:
         raise PlannerError("The plan names no GPU. Add at least one to compare with.")
     judge = next((gpu for gpu in gpus if gpu.id == hardware.judge), gpus[0])
-    return Context(gpus, judge, catalog.hardware, hardware.headroom_percent)
+    return Context(gpus, judge, catalog.hardware, hardware.headroom_percent, room_of(hardware, catalog.hardware))
 
 
 @lru_cache(maxsize=64)
@@ -164,8 +171,9 @@ def _design(job: Job, phase: Design) -> PhasePlan:
     def around() -> Surroundings:
         return design_surroundings(phase, job.spec, job.hardware)
 
-    if phase.smoke_test == "construct":
+    if phase.smoke_test in ("construct", "shapes"):
         return no_vram(job.context, "construct", Need({}, tuple, "inference", surround=around))
+    job = replace(job, spec=reduced(job.spec, phase.trial_layers))
     if phase.smoke_test == "forward":
         settled = plan_forward(
             phase,
@@ -223,8 +231,11 @@ def _preprocessing(job: Job, phase: Preprocessing) -> PhasePlan:
         planned = plan_preprocessing(phase)
         return Surroundings(planned.host_terms, planned.storage_terms)
 
-    need = Need({}, tuple, job.name, surround=around)
-    return no_vram(job.context, "process", need)
+    ledger = plan_preprocessing(phase).ledger
+    if not ledger.terms:
+        return no_vram(job.context, "process", Need({}, tuple, job.name, surround=around))
+    moments, tell = ledger.settle()
+    return assemble(Need(moments, tell, "rough", surround=around, warnings=(ROUGH_PREPARATION,)), job.context)
 
 
 def _serving(job: Job, phase: Serving) -> PhasePlan:

@@ -1,7 +1,7 @@
 """The answer: what each phase needs, where its peak lies, and what that means on each GPU."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -56,10 +56,42 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Terms of host RAM, per node, and of disk, for the whole job: of the component `overhead`."""
+    """Terms of host RAM, per node, and of disk, for the whole job. Those that live in `page_cache` are only wanted."""
 
     host_terms: tuple[Term, ...] = ()
     storage_terms: tuple[Term, ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """Further JSON members of the phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a node offers beside its GPUs, and where stored things go; None where it is not known."""
+
+    name: str = ""
+    """Of the server; empty where none was chosen and nothing is stated, so that nothing is judged."""
+    ram_bytes: int | None = None
+    disk_bytes: int | None = None
+    """NVMe of all nodes, or the file system they share."""
+    shared: bool = False
+
+
+NO_ROOM = Room()
+
+
+HELD = ("host_ram",)
+RAM_MISSING = "RAM of the server"
+DISK_MISSING = "disks of the server"
+
+
+def room_verdict(room: Room, capacity: int | None, need: int, wanted: int, missing: str) -> Verdict | None:
+    """A need against what a node offers: tight where what is `wanted` beside it does not fit."""
+    if not room.name:
+        return None
+    if capacity is None:
+        return Verdict("unknown", None, None, missing=(missing,)) if need else None
+    kind: VerdictKind = "oom" if need > capacity else "tight" if need + wanted > capacity else "fits"
+    return Verdict(kind, capacity, capacity - need)
 
 
 def by_name(terms: Iterable[Term]) -> dict[str, int]:
@@ -87,6 +119,7 @@ class PhasePlan:
     warnings: tuple[str, ...] = ()
     describe: Callable[[], Mapping[str, Any]] = dict
     """Finds `details`, which take longer than the rest of the phase."""
+    room: Room = NO_ROOM
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -109,13 +142,23 @@ class PhasePlan:
 
     @property
     def host_terms(self) -> tuple[Term, ...]:
-        """Terms behind `host_ram` and `storage`."""
+        """Terms behind `host_ram`, `page_cache` and `storage`."""
         return (*self._around.host_terms, *self._around.storage_terms)
+
+    @property
+    def around(self) -> Mapping[str, Any]:
+        """Further JSON members that host and storage bring: `checkpoints` for training."""
+        return self._around.told
 
     @cached_property
     def host_ram(self) -> Mapping[str, int]:
-        """Bytes of host RAM per node, by what holds them."""
-        return by_name(self._around.host_terms)
+        """Bytes of host RAM per node that processes hold, by what holds them."""
+        return by_name(item for item in self._around.host_terms if item.alive == HELD)
+
+    @cached_property
+    def page_cache(self) -> Mapping[str, int]:
+        """Bytes of host RAM per node that the kernel should have left for files."""
+        return by_name(item for item in self._around.host_terms if item.alive != HELD)
 
     @cached_property
     def storage(self) -> Mapping[str, int]:
@@ -127,8 +170,23 @@ class PhasePlan:
         return sum(self.host_ram.values())
 
     @property
+    def page_cache_bytes(self) -> int:
+        return sum(self.page_cache.values())
+
+    @property
     def storage_bytes(self) -> int:
         return sum(self.storage.values())
+
+    @cached_property
+    def host_verdict(self) -> Verdict | None:
+        """Whether a node's RAM is enough; None where no node is known."""
+        return room_verdict(self.room, self.room.ram_bytes, self.host_ram_bytes, self.page_cache_bytes, RAM_MISSING)
+
+    @cached_property
+    def storage_verdict(self) -> Verdict | None:
+        """Whether the disks are large enough; a fifth of them should stay free. None where no node is known."""
+        wanted = self.storage_bytes // 4
+        return room_verdict(self.room, self.room.disk_bytes, self.storage_bytes, wanted, DISK_MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +199,58 @@ class ModelSummary:
     kv_bytes_per_token: int
     linear_4bit_parameters: int
     weight_bytes: int
+
+
+SHARED_FILES = ("base model",)
+"""Files that several phases read and that are stored once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programme:
+    """All phases together: one cluster is bought for them. RAM is that of the fullest phase, disk that of all."""
+
+    host_ram_bytes: int
+    storage: Mapping[PhaseName, int]
+    """What each phase adds to the disks; what phases share counts with the first of them."""
+    host_verdict: Verdict | None
+    storage_verdict: Verdict | None
+
+    @property
+    def storage_bytes(self) -> int:
+        return sum(self.storage.values())
+
+    @property
+    def required_storage_bytes(self) -> int:
+        """The disks to buy, of which four fifths can be relied on (stas00/ml-engineering, storage)."""
+        return -(-self.storage_bytes * 5 // 4)
+
+
+def programme(phases: Mapping[PhaseName, PhasePlan]) -> Programme:
+    """What the phases of a plan need together."""
+    stored: dict[PhaseName, int] = {}
+    seen: dict[str, int] = {}
+    for name, phase in phases.items():
+        again = 0
+        for title in SHARED_FILES:
+            size = phase.storage.get(title, 0)
+            again += min(size, seen.get(title, 0))
+            seen[title] = max(size, seen.get(title, 0))
+        stored[name] = phase.storage_bytes - again
+    room = next((phase.room for phase in phases.values()), NO_ROOM)
+    fullest = max(phases.values(), key=lambda phase: phase.host_ram_bytes, default=None)
+    total = sum(stored.values())
+    return Programme(
+        0 if fullest is None else fullest.host_ram_bytes,
+        stored,
+        _worst(phase.host_verdict for phase in phases.values()),
+        room_verdict(room, room.disk_bytes, total, total // 4, DISK_MISSING),
+    )
+
+
+def _worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+    order = ("oom", "unknown", "tight", "fits")
+    found = [verdict for verdict in verdicts if verdict is not None]
+    return min(found, key=lambda item: (order.index(item.verdict), item.headroom_bytes or 0), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +269,33 @@ class Plan:
             "name": self.name,
             "model": {key: getattr(self.model, key) for key in ModelSummary.__slots__},
             "phases": {name: _phase_json(phase) for name, phase in self.phases.items()},
+            "programme": _programme_json(programme(self.phases)),
         }
+
+
+def _programme_json(whole: Programme) -> dict[str, Any]:
+    return {
+        "host_ram_bytes": whole.host_ram_bytes,
+        "storage_bytes": whole.storage_bytes,
+        "required_storage_bytes": whole.required_storage_bytes,
+        "storage": dict(whole.storage),
+        **_rooms_json(whole),
+    }
+
+
+def _rooms_json(judged: PhasePlan | Programme) -> dict[str, Any]:
+    """The verdicts of RAM and disks, where a node is known."""
+    verdicts = {"host_verdict": judged.host_verdict, "storage_verdict": judged.storage_verdict}
+    return {name: _verdict_json(verdict) for name, verdict in verdicts.items() if verdict is not None}
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "verdict": verdict.verdict,
+        "capacity_bytes": verdict.capacity_bytes,
+        "headroom_bytes": verdict.headroom_bytes,
+        **({"missing": list(verdict.missing)} if verdict.missing else {}),
+    }
 
 
 def _phase_json(phase: PhasePlan) -> dict[str, Any]:
@@ -174,19 +310,17 @@ def _phase_json(phase: PhasePlan) -> dict[str, Any]:
         "layer_activation_bytes": phase.layer_activation_bytes,
         "host_ram_bytes": phase.host_ram_bytes,
         "host_ram": dict(phase.host_ram),
+        "page_cache_bytes": phase.page_cache_bytes,
         "storage_bytes": phase.storage_bytes,
         "storage": dict(phase.storage),
+        "host_terms": [_term_json(item) for item in phase.host_terms],
         "verdicts": {
-            gpu: {
-                "verdict": verdict.verdict,
-                "capacity_bytes": verdict.capacity_bytes,
-                "headroom_bytes": verdict.headroom_bytes,
-                "gpus_needed": verdict.gpus_needed,
-                **({"missing": list(verdict.missing)} if verdict.missing else {}),
-            }
+            gpu: {**_verdict_json(verdict), "gpus_needed": verdict.gpus_needed}
             for gpu, verdict in phase.verdicts.items()
         },
+        **_rooms_json(phase),
         "warnings": list(phase.warnings),
+        **phase.around,
         **phase.details,
     }
 

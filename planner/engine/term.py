@@ -13,9 +13,12 @@ Number: TypeAlias = int | float | NDArray[Any]
 """A plain number, or an array over the points of a sweep; formulas take either."""
 
 Component = Literal[
-    "weights", "gradients", "optimizer_states", "activations", "logits", "kv_cache", "temporaries", "overhead"
+    "weights", "gradients", "optimizer_states", "activations", "logits", "kv_cache", "temporaries", "overhead", "data"
 ]
-COMPONENTS: tuple[Component, ...] = get_args(Component)
+HOST_COMPONENTS: tuple[Component, ...] = ("data", *(name for name in get_args(Component) if name != "data"))
+"""What host RAM and disks hold; samples and batches lie below the rest."""
+COMPONENTS: tuple[Component, ...] = HOST_COMPONENTS[1:]
+"""What a GPU holds."""
 
 
 class Factor(NamedTuple):

@@ -91,7 +91,7 @@ class Preprocessing(Declared):
         le=100_000,
         advanced=True,
     )
-    columns: int = declare(40, "Columns", "Features of each row.", unit="columns", ge=1, le=10**7)
+    columns: int = declare(40, "Columns", "Features of each row.", unit="columns", ge=1, le=10**9)
     sample_type: SampleType = declare(
         "fp32", "Prepared type", "Number format of prepared pixels, waveforms and features.", advanced=True
     )

@@ -5,9 +5,9 @@ from functools import partial
 from planner.engine.assemble import Context
 from planner.engine.band import Band, band, case_class
 from planner.engine.phases.inference import generation_working_set
-from planner.engine.phases.serving import PolicyNeed, plan_serving
+from planner.engine.phases.serving import PolicyNeed, ServingPlan, plan_serving
+from planner.engine.phases.serving_host import serving_surroundings
 from planner.engine.phases.serving_layout import Trace, serving_gpus_needed
-from planner.engine.phases.surroundings import serving_surroundings
 from planner.engine.plan import Peak, PhasePlan, Verdict
 from planner.engine.servers import ServingWorkload, serving_workload
 from planner.engine.term import Term
@@ -50,10 +50,22 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
         moments=moments,
         tell=tell,
         verdicts={gpu.id: _verdict(planned.needs[gpu.id], chosen, gpu, phase, spec, context) for gpu in context.gpus},
-        surround=lambda: serving_surroundings(phase, spec, hardware, planned.host_terms),
+        surround=lambda: serving_surroundings(
+            phase, spec, hardware, planned.host_terms, pool_bytes=_pool(phase, planned, context.judge.id)
+        ),
+        room=context.room,
         warnings=planned.warnings,
         describe=planned.describe,
     )
+
+
+def _pool(phase: Serving, planned: ServingPlan, gpu: str) -> int | None:
+    """The KV pool on one GPU, looked up only where a host cache is a multiple of it."""
+    if phase.host_cache_ratio is None:
+        return None
+    budget = planned.details["engine_budget"].get(gpu, {})
+    size: int | None = budget.get("kv_cache_bytes")
+    return size
 
 
 def _trace(phase: Serving, spec: ModelSpec) -> Trace | None:

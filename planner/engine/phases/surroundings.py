@@ -1,102 +1,103 @@
 """Host RAM and disk around each phase that runs a model, from the rules in `host` and `storage`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from planner.engine import host, storage
-from planner.engine.optimizer import ParameterTensor, parameter_tensors
+from planner.engine.optimizer import ParameterTensor, parameter_tensors, state_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, virtual_tokens
 from planner.engine.plan import Surroundings
-from planner.engine.quantization import weight_terms
 from planner.engine.term import Factor, Term
 from planner.model.counts import parameters
 from planner.model.spec import ModelSpec
 from planner.model.weights import weights
 from planner.scenario.hardware import Hardware
+from planner.scenario.host_work import Checkpoints, DataLoading, Loading
+from planner.scenario.parallelism import Parallelism
 from planner.scenario.phases import Design, Evaluation, FineTuning
-from planner.scenario.serving import Serving
-from planner.scenario.step import TrainingStep
+from planner.scenario.step import ModelRun, TrainingStep
 
 WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "amp-fp16": 4, "amp-bf16": 4}
 """Bytes per weight as a training step keeps it; every other precision keeps two."""
-ADAPTER_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+FORMAT_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Widths that adapters and published checkpoints come in."""
+PIXEL_BYTES = 4
+USUAL_SIDE = 224
+"""Of images for models that take any size (torchvision's presets)."""
+LOGS_SOURCE = "as the scenario says"
 
 
 def design_surroundings(phase: Design, spec: ModelSpec, hardware: Hardware) -> Surroundings:
-    """The model is built at random on the CPU (or on the meta device, which takes nothing) and nothing is stored."""
+    """The model is built at random on the CPU, or on the meta device, which takes nothing; nothing is stored."""
     share = host.NodeShare.of(phase.parallelism.ranks, hardware.gpus_per_node)
+    if phase.smoke_test in ("construct", "shapes"):
+        return Surroundings(host.runtime_terms(share))
     width = WEIGHT_BYTES.get(phase.precision, 2)
-    built = () if phase.smoke_test == "construct" else _loading(spec, width, share, per_rank=True)
-    return Surroundings((*host.runtime_terms(share), *built), ())
+    built = (Factor("copies", share.ranks), Factor("parameters", parameters(spec)), Factor("bytes", width))
+    source = "torch modules are filled with random numbers on the CPU before they go to a GPU"
+    return Surroundings((*host.runtime_terms(share), Term("weights", "model being built", built, host.HOST, source)))
 
 
 def training_surroundings(
     phase: TrainingStep, spec: ModelSpec, hardware: Hardware, *, saved_activation_bytes: int = 0
 ) -> Surroundings:
     """Training or fine-tuning. `saved_activation_bytes` of one GPU count where activations are offloaded."""
-    spread, offload = phase.parallelism, phase.offload
-    share = host.NodeShare.of(spread.ranks, hardware.gpus_per_node)
-    width = WEIGHT_BYTES.get(phase.precision, 2)
-    sharded = spread.zero_stage == 3
-    count = parameters(spec)
+    share = host.NodeShare.of(phase.parallelism.ranks, hardware.gpus_per_node)
     trained = trained_tensors(phase, spec)
-    trained_count = sum(tensor.elements * tensor.multiplicity for tensor in trained)
-    offloaded = host.offload_terms(
-        trained_count, share, optimizer=offload.optimizer == "cpu", weights=offload.parameters == "cpu",
-        initialised_sharded=sharded,
-    )  # fmt: skip
     activations: tuple[Term, ...] = ()
-    if offload.activations == "cpu" and saved_activation_bytes:
+    if phase.offload.activations == "cpu" and saved_activation_bytes:
         activations = host.activation_offload_terms(saved_activation_bytes, share)
-    sample = host.token_sample_bytes(phase.sequence_length)
-    running = (*host.loader_terms(phase.micro_batch_size, sample, share), *offloaded, *activations)
-    loading = host.loading_terms(count, width, share, per_rank=not sharded)
+    running = (
+        *_loader(phase.data_loading, phase.micro_batch_size, _sample_bytes(phase, spec), share),
+        *_offloaded(phase, trained, share),
+        *activations,
+    )
+    loading = _loading(phase.loading, spec, WEIGHT_BYTES.get(phase.precision, 2), share, phase.parallelism)
     ram = (*host.runtime_terms(share), *host.fuller(loading, running))
-    published = spec.dtype if spec.dtype in ADAPTER_BYTES else "bf16"
-    disk = [
+    published = spec.dtype if spec.dtype in FORMAT_BYTES else "bf16"
+    plan = checkpoint_plan(phase.checkpoints, phase.parallelism, share)
+    saved = storage.checkpoint_terms(
+        trained, phase.optimizer, phase.optimizer_implementation, plan,
+        master_weights=phase.precision.endswith("-fp32-master"),
+    )  # fmt: skip
+    disk = (
         *storage.weight_file_terms(spec, published, "base model"),
-        *storage.checkpoint_terms(
-            trained, phase.optimizer, phase.optimizer_implementation,
-            master_weights=phase.precision.endswith("-fp32-master"),
-        ),
-        *_nvme_terms(phase, trained_count),
-    ]  # fmt: skip
-    return Surroundings(ram, tuple(item for item in disk if item.bytes))
+        *saved,
+        *_exports(phase.checkpoints, spec),
+        *_nvme_terms(phase, sum(tensor.elements * tensor.multiplicity for tensor in trained)),
+    )
+    told = {"checkpoints": storage.written(saved, plan)}
+    return Surroundings(ram, tuple(item for item in disk if item.bytes), told)
 
 
 def evaluation_surroundings(phase: Evaluation, spec: ModelSpec, hardware: Hardware) -> Surroundings:
-    """Loading, the loader's batches, and the logits of a batch that the loop moves to the host."""
+    """Loading, the loader's batches, and the logits that the loop moves to the host."""
     share = host.NodeShare.of(phase.parallelism.ranks, hardware.gpus_per_node)
     width = WEIGHT_BYTES.get(phase.precision, 2)
-    running = list(host.loader_terms(phase.batch_size, host.token_sample_bytes(phase.sequence_length), share))
+    running = list(_loader(phase.data_loading, phase.batch_size, _sample_bytes(phase, spec), share))
     if spec.head is not None:
         scored = phase.sequence_length if phase.logits == "all" and spec.head.kind == "vocabulary" else 1
-        running += host.gathered_logits_terms(phase.batch_size, scored, spec.head.outputs, share)
-    loading = _loading(spec, width, share, per_rank=True)
+        kept = phase.accumulated_samples
+        running += (
+            host.gathered_logits_terms(phase.batch_size, scored, spec.head.outputs, share)
+            if kept is None
+            else host.accumulated_logits_terms(kept, scored, spec.head.outputs, share)
+        )
+    loading = _loading(phase.loading, spec, width, share, phase.parallelism)
     name = "fp32" if width == 4 else "bf16"
     return Surroundings(
-        (*host.runtime_terms(share), *host.fuller(loading, running)), storage.weight_file_terms(spec, name)
+        (*host.runtime_terms(share), *host.fuller(loading, running)),
+        storage.weight_file_terms(spec, name, "base model"),
     )
 
 
-def serving_surroundings(
-    phase: Serving, spec: ModelSpec, hardware: Hardware, engine_terms: Sequence[Term] = ()
-) -> Surroundings:
-    """Processes, loading through the page cache, and the engine's own host buffers (`ServingPlan.host_terms`)."""
-    share = host.NodeShare.of(phase.parallelism.ranks, hardware.gpus_per_node)
-    size = sum(int(item.bytes) for item in weight_terms(spec, phase.weights, 1, host.HOST))
-    loading = Term(
-        "overhead", "page cache of the weight files", (Factor("bytes", size, f"all tensors in {phase.weights}"),),
-        host.HOST, "safetensors and GGUF files are memory-mapped: every page read stays cached while there is room",
+def checkpoint_plan(asked: Checkpoints, spread: Parallelism, share: host.NodeShare) -> storage.CheckpointPlan:
+    """How checkpoints are written: by every server at once where states are sharded, unless it is said otherwise."""
+    sharded = spread.zero_stage > 0 if asked.sharded is None else asked.sharded
+    return storage.CheckpointPlan(
+        asked.contents == "resumable", asked.kept, asked.milestones, int(share.nodes) if sharded else 1,
+        asked.minutes_between, asked.write_gb_per_s,
     )  # fmt: skip
-    swap: tuple[Term, ...] = ()
-    if phase.engine == "vllm" and phase.engine_version is not None and phase.engine_version.endswith("V0"):
-        known = host.amounts()["vllm_swap"]
-        factors = (Factor("GPUs", share.ranks), known.factor("bytes"))
-        swap = (Term("overhead", "swap space", factors, host.HOST, known.source),)
-    ram = (*host.runtime_terms(share), loading, *swap, *engine_terms)
-    return Surroundings(ram, storage.weight_file_terms(spec, phase.weights, "served weights"))
 
 
 @lru_cache(maxsize=256)
@@ -111,19 +112,91 @@ def trained_tensors(phase: TrainingStep, spec: ModelSpec) -> tuple[ParameterTens
     return parameter_tensors(weights(spec), WEIGHT_BYTES.get(phase.precision, 2))
 
 
-def _loading(spec: ModelSpec, width: int, share: host.NodeShare, *, per_rank: bool) -> tuple[Term, ...]:
-    return host.loading_terms(parameters(spec), width, share, per_rank=per_rank)
+def _loading(
+    asked: Loading, spec: ModelSpec, width: int, share: host.NodeShare, spread: Parallelism
+) -> tuple[Term, ...]:
+    """Loading by who does it; weights that are sharded are loaded once per server unless it is said otherwise."""
+    strategy = asked.strategy
+    if strategy == "automatic":
+        strategy = "one_process" if spread.zero_stage == 3 else "every_process"
+    copies = {"every_process": share.ranks, "one_process": 1, "streamed": 0}[strategy]
+    checkpoint = host.Checkpoint(
+        parameters(spec), width, FORMAT_BYTES.get(asked.file_dtype or "", width), _largest(spec),
+        asked.file_format == "pickle", asked.shard_bytes,
+    )  # fmt: skip
+    readers = share.ranks if strategy == "streamed" else None
+    terms = host.loading_terms(checkpoint, copies=copies, readers=readers)
+    if strategy == "every_process" and spread.backend in ("fsdp1", "fsdp2"):
+        terms += (host.sharding_copies_term(checkpoint.parameters, width, share),)
+    return terms
+
+
+@lru_cache(maxsize=64)
+def _largest(spec: ModelSpec) -> int:
+    return max((tensor.elements for tensor in parameter_tensors(weights(spec), 4)), default=0)
+
+
+def _loader(asked: DataLoading, count: int, automatic_bytes: int, share: host.NodeShare) -> tuple[Term, ...]:
+    stated = asked.bytes_per_sample
+    samples = host.Samples(
+        count, stated or automatic_bytes, 1 if stated else int(host.amounts()["batch_tensors"].value)
+    )
+    return (
+        *host.worker_terms(asked.workers, share.ranks, start=asked.worker_start, copied_bytes=asked.copied_bytes),
+        *host.loader_terms(
+            samples, share.ranks, workers=asked.workers, prefetch=asked.prefetch_factor, pinned=asked.pin_memory
+        ),
+    )
+
+
+def _sample_bytes(phase: ModelRun, spec: ModelSpec) -> int:
+    """What a loader hands over for one sample: tokens, or an image in fp32."""
+    image = next((stack.image for stack in spec.stacks if stack.image is not None), None)
+    if image is not None and spec.stacks[0].image is image:
+        side = phase.image_size or image.image_size or USUAL_SIDE
+        return image.channels * side**2 * PIXEL_BYTES
+    return int(host.token_sample_bytes(phase.sequence_length))
+
+
+def _offloaded(phase: TrainingStep, trained: Sequence[ParameterTensor], share: host.NodeShare) -> tuple[Term, ...]:
+    """What waits in host RAM, as the sharding software keeps it."""
+    count = sum(tensor.elements * tensor.multiplicity for tensor in trained)
+    optimizer, weights_there = phase.offload.optimizer == "cpu", phase.offload.parameters == "cpu"
+    states = sum(
+        int(item.bytes)
+        for item in state_terms(phase.optimizer, phase.optimizer_implementation, trained, host.HOST, state_bytes=4)
+    )
+    per_parameter = states / count if count else 0
+    buffers = host.nvme_buffer_terms(share) if phase.offload.parameters == "nvme" else ()
+    if phase.parallelism.backend in ("fsdp1", "fsdp2") and (optimizer or weights_there):
+        width = trained[0].dtype_bytes if trained else 4
+        return host.fsdp_offload_terms(count, share, width=width, state_bytes=per_parameter * width / 4)
+    sharded = phase.parallelism.zero_stage == 3
+    kept = round(per_parameter, 3)
+    offloaded = host.offload_terms(
+        count, share, optimizer=optimizer, weights=weights_there, initialised_sharded=sharded, state_bytes=kept
+    )
+    return (*offloaded, *buffers)
+
+
+def _exports(asked: Checkpoints, spec: ModelSpec) -> tuple[Term, ...]:
+    """The finished model in the formats it is served in, and the logs of the run."""
+    terms = [term for name in asked.exports for term in storage.weight_file_terms(spec, name, f"exported as {name}")]
+    if asked.log_bytes:
+        logs = (Factor("bytes", asked.log_bytes),)
+        terms.append(Term("overhead", "logs", logs, storage.STORAGE, LOGS_SOURCE))
+    return tuple(terms)
 
 
 def _nvme_terms(phase: TrainingStep, trained: int) -> tuple[Term, ...]:
-    kinds = [
-        ("optimizer states", 12, phase.offload.optimizer),
-        ("weights", 2, phase.offload.parameters),
-    ]
+    kinds: Mapping[str, tuple[int, str]] = {
+        "optimizer states": (12, phase.offload.optimizer),
+        "weights": (2, phase.offload.parameters),
+    }
     source = "ZeRO-Infinity (arXiv 2104.07857): fp32 weights and both averages, and 16-bit weights, on NVMe"
     return tuple(
-        Term("overhead", f"{name} on NVMe", (Factor("parameters", trained), Factor("bytes", width)), storage.STORAGE,
-             source)
-        for name, width, place in kinds
+        Term("optimizer_states" if width > 2 else "weights", f"{name} on NVMe",
+             (Factor("parameters", trained), Factor("bytes", width)), storage.STORAGE, source)
+        for name, (width, place) in kinds.items()
         if place == "nvme"
     )  # fmt: skip

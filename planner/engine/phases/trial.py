@@ -1,0 +1,24 @@
+"""A trial on a few layers: the model as a configuration with fewer layers would build it."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from planner.model.spec import LayerGroup, ModelSpec, Stack
+
+
+@lru_cache(maxsize=64)
+def reduced(spec: ModelSpec, layers: int | None) -> ModelSpec:
+    """The model with the first `layers` layers of each stack (`num_hidden_layers`); as it is where None is asked."""
+    if layers is None:
+        return spec
+    return replace(spec, stacks=tuple(_cut(stack, layers) for stack in spec.stacks))
+
+
+def _cut(stack: Stack, layers: int) -> Stack:
+    groups: list[LayerGroup] = []
+    left = layers
+    for group in stack.groups:
+        if left > 0:
+            groups.append(replace(group, count=min(group.count, left)))
+            left -= group.count
+    return replace(stack, groups=tuple(groups))
