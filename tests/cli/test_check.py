@@ -42,3 +42,12 @@ def test_an_unknown_gpu_is_refused_with_near_names(command, tmp_path):
     outcome = command("check", write(tmp_path, gpus=["t4"]), "--gpu", "h100-sxm5")
     assert outcome.status == 2
     assert "h100-sxm5-80gb" in outcome.err
+
+
+def test_a_server_with_too_little_ram_or_disk_has_status_1(command, tmp_path):
+    roomy = {"gpus": ["h100-sxm5-80gb"], "host_ram_bytes": 10**12, "nvme_bytes": 10**12}
+    assert command("check", write(tmp_path, **roomy)).status == 0
+    for field, name in (("host_ram_bytes", "Host RAM"), ("nvme_bytes", "Storage")):
+        outcome = command("check", write(tmp_path, **(roomy | {field: 10**9})))
+        assert outcome.status == 1
+        assert f"{name}: OOM +" in outcome.out
