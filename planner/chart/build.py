@@ -1,8 +1,16 @@
 """Plan → ChartSpec: the numbers and texts of the lifecycle chart. No pixels here."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from planner.chart.names import COMPONENT_NAMES, PHASE_LABELS, PHASE_NAMES, PHASE_SHORT_NAMES
+from planner.chart.names import (
+    COMPONENT_NAMES,
+    PHASE_LABELS,
+    PHASE_NAMES,
+    PHASE_SHORT_NAMES,
+    ROLE_NAMES,
+    ROLE_SHORT_NAMES,
+)
 from planner.chart.numbers import axis_ticks, size_text
 from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS
 from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment
@@ -12,6 +20,7 @@ from planner.engine.term import COMPONENTS
 from planner.hardware import ChosenGpu
 from planner.units import GIB, SizeUnit
 
+OWN_GPUS = "own GPUs"
 LIFECYCLE_TITLE = "Peak VRAM per GPU by lifecycle phase"
 
 _ROOM_ABOVE_CHIP = 1.24  # bar ÷ axis when a total and a chip stand above the tallest bar
@@ -32,15 +41,18 @@ def lifecycle_chart(
 ) -> ChartSpec:
     """One bar per phase of `plan`, in the order of a model's life, against the usable memory of `gpus`.
 
+    Roles of reinforcement tuning that are on GPUs of their own have a bar each, behind that of their phase.
+
     `judge` is the id of the GPU whose verdicts are flagged and above whose capacity bars are hatched; an id that is
     not among `gpus` flags nothing. `captions` gives some phases a second line (`planner.chart.captions`). Without a
     `subtitle` the chart names the plan and the judge.
     """
     capacities = _capacity_lines(plan, gpus, judge, unit)
     bars = tuple(
-        _bar(name, plan.phases[name], judge, capacities, one_line((captions or {}).get(name, "")), unit)
+        bar
         for name in PHASES
         if name in plan.phases
+        for bar in _bars(name, plan.phases[name], judge, capacities, one_line((captions or {}).get(name, "")), unit)
     )
     return ChartSpec(
         title=one_line(title),
@@ -51,6 +63,17 @@ def lifecycle_chart(
         legend=_legend(bars),
         footnote=one_line(footnote),
     )
+
+
+def _bars(
+    name: PhaseName, phase: PhasePlan, judge: str, capacities: Sequence[CapacityLine], caption: str, unit: SizeUnit
+) -> Iterator[Bar]:
+    """The phase's own bar and those of its further groups."""
+    yield _bar(name, phase, judge, capacities, caption, unit)
+    for role, plan in phase.groups.items():
+        title = ROLE_NAMES[role]
+        bar = _bar(name, plan, judge, capacities, OWN_GPUS, unit)
+        yield replace(bar, group=role, name=title, label=title, short_name=ROLE_SHORT_NAMES[role])
 
 
 def _bar(

@@ -34,3 +34,13 @@ PHASE_SHORT_NAMES: dict[PhaseName, str] = {
     "evaluation": "Eval",
     "serving": "Serve",
 }
+
+ROLE_NAMES: dict[str, str] = {
+    "policy": "Policy",
+    "reference": "Reference model",
+    "reward": "Reward model",
+    "value": "Value model",
+    "rollout": "Rollout engine",
+}
+"""The models of preference and reinforcement tuning."""
+ROLE_SHORT_NAMES: dict[str, str] = {"reference": "Ref.", "reward": "Reward", "value": "Value", "rollout": "Rollout"}

@@ -43,7 +43,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One phase: its segments from the axis upwards, and what is said about them."""
+    """One phase, or a group of GPUs that works for it: its segments from the axis upwards, and what is said of them."""
 
     phase: PhaseName
     name: str
@@ -66,6 +66,8 @@ class Bar:
     """The judge's verdict as a sentence without a full stop; empty if there is no judge."""
     limit_bytes: int | None
     """What the judging GPU gives this phase. A serving engine's budget is lower than the GPU's capacity line."""
+    group: str = ""
+    """The role whose own GPUs this bar is for; empty for the GPUs that run the phase itself."""
 
     @property
     def overflow(self) -> tuple[int, int] | None:
@@ -134,7 +136,7 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
-    """One stacked bar per phase against the capacities of the chosen GPUs."""
+    """One stacked bar per phase, and per further group of GPUs, against the capacities of the chosen GPUs."""
 
     title: str
     subtitle: str

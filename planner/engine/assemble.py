@@ -42,7 +42,8 @@ class Need:
     layer_activation_bytes: Callable[[], int] = lambda: 0
     surround: Callable[[], Surroundings] = Surroundings
     warnings: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+    describe: Callable[[], Mapping[str, Any]] = dict
+    groups: Mapping[str, PhasePlan] = field(default_factory=dict)
     find_gpus: Callable[[ChosenGpu], int | None] = lambda _gpu: None
 
 
@@ -75,7 +76,8 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         count_layer_activations=need.layer_activation_bytes,
         surround=need.surround,
         warnings=need.warnings,
-        describe=lambda: need.details,
+        describe=need.describe,
+        groups=need.groups,
         room=context.room,
     )
 

@@ -11,9 +11,10 @@ from planner.engine.band import case_class
 from planner.engine.layout import training_gpus_needed
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.preprocessing import plan_preprocessing
-from planner.engine.phases.roles import role_details
+from planner.engine.phases.role_groups import group_phases
+from planner.engine.phases.role_report import before_step, role_details
 from planner.engine.phases.serving_need import serving_phase
-from planner.engine.phases.stage_report import settled_step
+from planner.engine.phases.stage_report import reported_stage, settled_step
 from planner.engine.phases.step import plan_step
 from planner.engine.phases.surroundings import (
     design_surroundings,
@@ -102,12 +103,18 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
-    settled, details = settled_step(phase, job.spec)
-    fullest = max(settled.moments.values(), key=lambda moment: moment.allocated_bytes)
-    details |= role_details(phase, job.spec, fullest.name, fullest.allocated_bytes)
+    settled, stages = settled_step(phase, job.spec)
+    stage = reported_stage(phase, stages)
+    before = before_step(phase, job.spec, stage, settled)
+    moments = settled.moments if before is None else {before.moment.name: before.moment, **settled.moments}
+    fullest = max(moments.values(), key=lambda moment: moment.allocated_bytes)
+
+    def terms() -> tuple[Term, ...]:
+        return settled.terms() if before is None else before.told(settled.terms())
+
     need = Need(
-        moments=settled.moments,
-        terms=settled.terms,
+        moments=moments,
+        terms=terms,
         case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         training=True,
@@ -120,7 +127,11 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
         ),
         warnings=(*settled.phase.lowered.approximations, *_not_counted(phase, settled)),
-        details=details,
+        describe=lambda: stages | role_details(phase, job.spec, stage, fullest, terms()),
+        groups={
+            group.role: PLANNERS[group.kind](replace(job, name=group.kind, spec=group.spec), group.phase)
+            for group in group_phases(phase, job.spec)
+        },
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
     return assemble(need, job.context)

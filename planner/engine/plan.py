@@ -120,6 +120,8 @@ class PhasePlan:
     describe: Callable[[], Mapping[str, Any]] = dict
     """Finds `details`, which take longer than the rest of the phase."""
     room: Room = NO_ROOM
+    groups: "Mapping[str, PhasePlan]" = field(default_factory=dict)
+    """Further groups of GPUs that work for this phase, by the role that they are for."""
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -320,6 +322,7 @@ def _phase_json(phase: PhasePlan) -> dict[str, Any]:
         },
         **_rooms_json(phase),
         "warnings": list(phase.warnings),
+        **({"groups": {role: _phase_json(group) for role, group in phase.groups.items()}} if phase.groups else {}),
         **phase.around,
         **phase.details,
     }

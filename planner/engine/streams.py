@@ -20,9 +20,12 @@ IDLE = "torch c10/cuda/CUDACachingAllocator.cpp: the freed block of 16-bit logit
 
 
 def stream_terms(settled: SettledPhase, moment: str) -> tuple[Term, ...]:
-    """What the pools of FSDP's streams have reserved beyond what they hold at the fullest instant of `moment`."""
+    """What the pools of FSDP's streams have reserved beyond what they hold at the fullest instant of `moment`.
+
+    None before the step: trainers empty the cache between generating and training (TRL `empty_cache`).
+    """
     sharding = settled.phase.lowered.recipe.sharding
-    if sharding is None:
+    if sharding is None or moment not in settled.winners:
         return ()
     found = []
     for name, peak, labels in _pools(settled, sharding):

@@ -10,6 +10,7 @@ MODEL_SUFFIXES = (".json", ".safetensors", ".gguf")
 """Files that may describe a model; which of them do, their content says."""
 
 _MOMENTS = {
+    "rollout": "before the step, while answers are written and judged",
     "start_of_step": "at the start of a step",
     "forward": "in the forward pass",
     "end_of_forward": "at the end of the forward pass",

@@ -1,6 +1,6 @@
 """All stages of a pipeline side by side, and the one that the plan's figures are for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.engine.phases.step import plan_pipeline
@@ -20,6 +20,12 @@ def settled_step(phase: TrainingStep, spec: ModelSpec) -> tuple[SettledPhase, di
     if place is None:
         place = max(range(len(stages)), key=lambda index: _top(stages[index])[1])
     return stages[place], {"stages": _listed(phase, spec, stages), "reported_stage": place}
+
+
+def reported_stage(phase: TrainingStep, details: Mapping[str, Any]) -> Stage | None:
+    """The stage that the figures are for; None where there is no pipeline."""
+    layout, index = phase.parallelism, details.get("reported_stage")
+    return None if index is None else Stage(index, layout.pipeline, layout.pipeline_interleave)
 
 
 def _listed(phase: TrainingStep, spec: ModelSpec, stages: Sequence[SettledPhase]) -> list[dict[str, Any]]:

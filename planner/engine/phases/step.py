@@ -20,6 +20,7 @@ from planner.engine.phases.methods import (
     trained_layers,
     virtual_tokens,
 )
+from planner.engine.phases.role_models import role_spec, value_phase
 from planner.engine.phases.roles import role_terms, sequences_per_sample, value_activations
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
@@ -93,9 +94,14 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
     if phase.parallelism.pipeline > 1:
         return fullest(phase, plan_stages(phase, spec, batch, length))
     states = standing(spec, StateChoices.of(phase))
-    terms = (*states.terms, *role_terms(phase, spec), *_unreduced(phase, states.trained_elements))
-    if isinstance(phase, FineTuning) and phase.objective == "ppo":
-        value = TracedPhase(lowered_step(phase, spec, batch, length, "first"), (), MOMENTS)
+    terms = (
+        *states.terms,
+        *role_terms(phase, spec, None, batch, length),
+        *_unreduced(phase, states.trained_elements),
+    )
+    if isinstance(phase, FineTuning) and phase.objective == "ppo" and phase.roles.value_model != "apart":
+        model = role_spec(phase.value, spec)
+        value = TracedPhase(lowered_step(value_phase(phase), model, batch, length, "first"), (), MOMENTS)
         terms = (*terms, value_activations(1, value.kept_bytes()))
     batch = batch * sequences_per_sample(phase)
     return traced_step(phase, terms, lowered_step(phase, spec, batch, length), states.trained_elements)
@@ -244,13 +250,19 @@ def plan_pipeline(phase: TrainingStep, spec: ModelSpec) -> tuple[TracedPhase, ..
 
 
 def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:
-    """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight."""
+    """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight.
+
+    A value model beside the policy is trained at another time (OpenRLHF `trainer/ppo_trainer.py`, verl), so that
+    only what stands of it counts.
+    """
     layout = phase.parallelism
     stages = (Stage(index, layout.pipeline, layout.pipeline_interleave) for index in range(layout.pipeline))
     return tuple(_plan_stage(phase, spec, stage, batch, length) for stage in stages)
 
 
 def _plan_stage(phase: TrainingStep, spec: ModelSpec, stage: Stage, batch: Number, length: Number) -> TracedPhase:
+    roles = role_terms(phase, spec, stage, batch, length)
+    batch = batch * sequences_per_sample(phase)
     states = standing(stage_layers(spec, stage), StateChoices.of(phase, stage.ends))
     running = stage.chunks - 1
     ends = ends_of(first=stage.is_first and running == 0, last=stage.is_last)
@@ -265,6 +277,7 @@ def _plan_stage(phase: TrainingStep, spec: ModelSpec, stage: Stage, batch: Numbe
             waiting.append((others, TracedPhase(lowered, (), MOMENTS)))
     terms = (
         *states.terms,
+        *roles,
         *(_waiting(count, part.kept_bytes()) for count, part in waiting),
         *_other_chunks(phase, states.trained_elements - own.trained_elements),
     )

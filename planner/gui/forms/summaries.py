@@ -3,6 +3,7 @@
 from planner.scenario.choices import OFFLOADS
 from planner.scenario.parallelism import Offload, Parallelism, ServingParallelism
 from planner.scenario.phases import Lora
+from planner.scenario.roles import FurtherModel
 
 _SEPARATOR = " · "
 
@@ -15,7 +16,14 @@ def summary(part: object) -> str:
         return _offload(part)
     if isinstance(part, Lora):
         return f"rank {part.rank}"
-    return ""
+    return _model(part) if isinstance(part, FurtherModel) else ""
+
+
+def _model(part: FurtherModel) -> str:
+    size = f"{part.parameters / 1e9:g} B parameters" if part.parameters else "as the policy"
+    words = [part.preset.rpartition("/")[2] if part.preset else size]
+    words += [part.dtype] if part.dtype else []
+    return _SEPARATOR.join(words)
 
 
 def _parallelism(part: ServingParallelism) -> str:

@@ -9,6 +9,7 @@ from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
 from planner.engine.plan import PhaseName, PhasePlan
 from planner.engine.term import Component, Factor, Term
 from planner.gui.cautions import cautions
+from planner.gui.panels.layout_text import layout_tables
 from planner.gui.panels.serving_text import serving_tables
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
@@ -76,6 +77,8 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
         parts.append(_totals(plan, unit, tokens))
     parts += [f'<p style="color:{tokens.warn}">{escape(caution)}</p>' for caution in cautions(state, phase)]
     parts.append(_held(plan, unit, tokens))
+    for heading, rows in layout_tables(phase, plan):
+        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{_table(rows, unit, tokens)}')
     for heading, lines in serving_tables(plan, state.judge, unit) if phase == "serving" else ():
         parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{_lines(lines, tokens)}')
     for label, amounts in (("Host RAM", plan.host_ram), ("Storage", plan.storage)):

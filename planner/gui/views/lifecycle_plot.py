@@ -105,7 +105,8 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
         found = self.segment_at(event.position())
         if found is not None and event.button() == Qt.MouseButton.LeftButton:
             shape, segment = found
-            self.picked.emit(shape.bar.phase, segment.component if segment else None)
+            own = segment is not None and not shape.bar.group
+            self.picked.emit(shape.bar.phase, segment.component if segment is not None and own else None)
         super().mousePressEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -152,7 +153,7 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
 
     def _step(self, across: int, up: int) -> None:
         assert self.spec is not None
-        bars = self.spec.bars
+        bars = [bar for bar in self.spec.bars if not bar.group]
         phase, component = self._selected or (bars[0].phase, None)
         index = next((i for i, bar in enumerate(bars) if bar.phase == phase), 0)
         bar = bars[min(max(index + across, 0), len(bars) - 1)]
@@ -204,7 +205,7 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
             return
         paint_over(painter, self.placed, self._style)
         for shape in self.placed.bars:
-            for segment, rect in shape.segments:
+            for segment, rect in () if shape.bar.group else shape.segments:
                 if self._selected == (shape.bar.phase, segment.component):
                     painter.setPen(QPen(QColor(self._style.palette.ink), _SELECTION_WIDTH))
                     painter.setBrush(Qt.BrushStyle.NoBrush)

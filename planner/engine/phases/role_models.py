@@ -1,0 +1,136 @@
+"""What the further models of preference and reinforcement tuning are, and what each holds on a rank.
+
+Sources: TRL `trainer/utils.py: prepare_deepspeed, prepare_fsdp` (frozen models are divided as the policy's weights
+are), `experimental/ppo/ppo_trainer.py` (reward and value models end in one score); OpenRLHF `cli/train_ppo_ray.py`
+(`--ref.offload`, `--vllm.enable_sleep`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+
+from planner.engine.activations.lower import PRECISIONS
+from planner.engine.activations.tape import BYTES
+from planner.engine.deepspeed import LIVE, LIVE_ELEMENTS
+from planner.engine.phases.inference import plan_forward
+from planner.engine.phases.standing import recipe_precision
+from planner.engine.pipeline import Stage, layer_count, stage_layers
+from planner.engine.quantization import weight_terms
+from planner.engine.sharding import Shards, divided
+from planner.engine.term import Factor, Number, Term
+from planner.model.counts import parameters
+from planner.model.resolve import resolve_model
+from planner.model.spec import Head, ModelSpec
+from planner.model.weights import weights
+from planner.scenario.model_source import PresetModel, SizeModel
+from planner.scenario.phases import Evaluation, FineTuning
+from planner.scenario.roles import FurtherModel
+
+TRL = "TRL, trainer/dpo_trainer.py, grpo_trainer.py and experimental/ppo/ppo_trainer.py"
+UNITS = "torch FSDP: what is outside the layers, the running layer and the next are gathered at once"
+
+
+@lru_cache(maxsize=64)
+def role_spec(role: FurtherModel, policy: ModelSpec, *, scores: bool = False) -> ModelSpec:
+    """The structure of a role's model. `scores`: it ends in one number instead of logits over tokens."""
+    spec = policy
+    if role.preset is not None:
+        spec = resolve_model(PresetModel(preset=role.preset))
+    elif role.parameters is not None:
+        task = "sequence-classification" if scores else "causal-lm"
+        spec = resolve_model(SizeModel(parameters=role.parameters, task=task))
+    if not scores or spec.head is None or spec.head.kind != "vocabulary":
+        return spec
+    return replace(spec, task="sequence-classification", head=Head(1, kind="classification", name="score"))
+
+
+def role_dtype(role: FurtherModel, phase: FineTuning) -> str:
+    """The number format of its weights: stated, or that of the policy's."""
+    return role.dtype or PRECISIONS[recipe_precision(phase)][0]
+
+
+def value_phase(phase: FineTuning) -> FineTuning:
+    """The step as the value model sees it: the policy's, in a number format of its own where one is stated."""
+    return phase if phase.value.dtype is None else phase.model_copy(update={"precision": phase.value.dtype})
+
+
+def stage_part(spec: ModelSpec, stage: Stage | None) -> ModelSpec:
+    """What of a model stands on a stage of the pipeline."""
+    return spec if stage is None else stage_layers(spec, stage)
+
+
+def frozen_weights(
+    phase: FineTuning, spec: ModelSpec, stage: Stage | None, dtype: str, name: str, alive: tuple[str, ...]
+) -> tuple[Term, ...]:
+    """The weights of a model that only runs forward, divided as the policy's are."""
+    spread = phase.parallelism
+    held = weight_terms(
+        stage_part(spec, stage), dtype, spread.tensor, alive,
+        expert_parallel=spread.expert, ends=None if stage is None else stage.ends,
+    )  # fmt: skip
+    return named(name, divided(held, Shards.of(spread).weights))
+
+
+def forward_working_set(
+    phase: FineTuning,
+    role: FurtherModel,
+    spec: ModelSpec,
+    stage: Stage | None,
+    name: str,
+    alive: tuple[str, ...],
+    *,
+    batch: Number,
+    length: Number,
+) -> tuple[Term, ...]:
+    """What a forward pass without gradients works with, beside the weights that stand, and what it gathers of them.
+
+    Only the last stage of a pipeline computes logits.
+    """
+    part = stage_part(spec, stage)
+    if stage is not None and not layer_count(part):
+        return ()
+    dtype = role_dtype(role, phase)
+    whole = stage is None or stage.is_last
+    trial = Evaluation(
+        precision=phase.precision if role.dtype is None else role.dtype,
+        attention_implementation=phase.attention_implementation,
+        framework_version=phase.framework_version,
+        parallelism=phase.parallelism.model_copy(update={"pipeline": 1, "pipeline_interleave": 1}),
+    )
+    scored = "all" if whole else "last"
+    ran = plan_forward(
+        trial, part, batch=batch, sequence=length, logits=scored, computes_loss=whole and spec.task == "causal-lm"
+    )
+    working = ran.peak_bytes() - sum(int(item.bytes) for item in ran.standing)
+    factors = (Factor("bytes", working, "the fullest instant of a forward pass"),)
+    terms = (Term("temporaries", "forward pass", factors, alive, TRL),)
+    return named(name, (*terms, *_gathered(phase, part, dtype, alive)))
+
+
+def _gathered(phase: FineTuning, spec: ModelSpec, dtype: str, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """Whole weights that a pass gathers where each rank holds a shard of them."""
+    spread = phase.parallelism
+    if Shards.of(spread).weights == 1:
+        return ()
+    bytes_each = Factor("bytes", min(BYTES[dtype], 2) if phase.precision.startswith("amp-") else BYTES[dtype])
+    if spread.backend == "deepspeed":
+        live = Factor("parameters", min(LIVE_ELEMENTS, parameters(spec)), "stage3_max_live_parameters at most")
+        return (Term("weights", "gathered weights", (live, bytes_each), alive, LIVE),)
+    layers: dict[tuple[str, int], int] = {}
+    outside = 0
+    for weight, copies in weights(spec):
+        if weight.group is None:
+            outside += weight.elements * copies
+        else:
+            place = (weight.stack, weight.group)
+            stack = next(stack for stack in spec.stacks if stack.name == weight.stack)
+            each = weight.elements * copies // stack.groups[weight.group].count
+            layers[place] = layers.get(place, 0) + each
+    units = outside + 2 * max(layers.values(), default=0)
+    gathered = Factor("parameters", units // spread.tensor, "outside the layers, and of two layers")
+    return (Term("weights", "gathered weights", (gathered, bytes_each), alive, UNITS),)
+
+
+def named(name: str, terms: Iterable[Term]) -> tuple[Term, ...]:
+    """The same terms, each under the name of its role."""
+    return tuple(replace(item, name=f"{name}: {item.name}") for item in terms)

@@ -1,0 +1,89 @@
+"""Roles of preference and reinforcement tuning, counted by hand from the sizes of Llama-3.1-8B."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.catalog import load_catalog
+from planner.chart.build import lifecycle_chart
+from planner.engine.estimate import estimate
+from planner.engine.plan import PhasePlan, Plan
+from planner.scenario import load_scenario
+
+LLAMA = Path(__file__).parents[2] / "cli" / "data" / "llama.vramplan"
+PARAMETERS = 8_030_261_248
+WITHOUT_HEAD = PARAMETERS - 128_256 * 4_096
+SCORING = WITHOUT_HEAD + 4_096
+"""A model that ends in one number has a row of weights instead of the table of its vocabulary."""
+ROTARY_BYTES = 2 * 64 * 4
+"""Rotary frequencies of half a head in fp32, and the original ones (transformers keeps both)."""
+CACHE_BYTES_PER_TOKEN = 2 * 32 * 8 * 128 * 2
+FULL = {("method",): "full", ("base_quantization",): None, ("precision",): "bf16", ("sequence_length",): 2048}
+
+
+def plan(**edits: Any) -> Plan:
+    """`roles__value_model="apart"` sets `phases.fine_tuning.roles.value_model`."""
+    scenario = load_scenario(LLAMA)
+    for path, value in (*FULL.items(), *((tuple(name.split("__")), value) for name, value in edits.items())):
+        scenario = scenario.with_value(("phases", "fine_tuning", *path), value)
+    return estimate(scenario, load_catalog())
+
+
+def tuned(**edits: Any) -> PhasePlan:
+    return plan(**edits).phases["fine_tuning"]
+
+
+def held(phase: PhasePlan) -> dict[str, int]:
+    return {role["role"]: role["allocated_bytes"] for role in phase.details["roles"]}
+
+
+def test_dpo_holds_a_second_copy_of_the_weights_in_16_bits() -> None:
+    alone, pair = tuned(), tuned(objective="dpo")
+    start = pair.moments["start_of_step"].allocated_bytes - alone.moments["start_of_step"].allocated_bytes
+    further_ids_and_labels = 2 * 2048 * 8
+    assert start == 2 * PARAMETERS + further_ids_and_labels
+
+
+def test_a_value_model_is_trained_with_weights_gradients_and_two_states_of_its_own() -> None:
+    assert held(tuned(objective="ppo"))["value"] == (2 + 2 + 2 + 2) * SCORING + ROTARY_BYTES
+
+
+def test_a_reward_model_beside_the_policy_holds_its_weights_alone() -> None:
+    assert held(tuned(objective="ppo"))["reward"] == 2 * SCORING
+
+
+def test_a_colocated_engine_holds_the_weights_again_and_a_cache() -> None:
+    phase = tuned(objective="grpo", roles__rollout_engine="colocated", roles__rollout_sequences=16)
+    assert held(phase)["rollout"] == 2 * PARAMETERS + 16 * 2048 * CACHE_BYTES_PER_TOKEN
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_the_roles_of_a_rank_sum_to_its_peak(stages: int) -> None:
+    phase = tuned(objective="ppo", parallelism__pipeline=stages, gradient_accumulation_steps=4)
+    assert sum(held(phase).values()) == phase.peak.allocated_bytes
+
+
+def test_a_pipeline_divides_every_role_on_its_ranks() -> None:
+    whole = held(tuned(objective="ppo", gradient_accumulation_steps=4))
+    halves = held(tuned(objective="ppo", parallelism__pipeline=2, gradient_accumulation_steps=4))
+    for role in ("reference", "reward", "value"):
+        assert 0 < halves[role] < 0.6 * whole[role]
+
+
+def test_roles_apart_leave_the_policy_as_if_it_were_alone_and_have_a_bar_each() -> None:
+    apart = {f"roles__{name}": "apart" for name in ("rollout_engine", "value_model", "reward_model", "reference_model")}
+    found = plan(objective="ppo", **apart)
+    phase = found.phases["fine_tuning"]
+    assert phase.peak.allocated_bytes == tuned().peak.allocated_bytes
+    assert set(phase.groups) == {"reference", "value", "reward", "rollout"}
+    chart = lifecycle_chart(found, gpus=(), judge="")
+    assert [bar.group for bar in chart.bars if bar.phase == "fine_tuning"] == ["", *phase.groups]
+
+
+def test_answers_are_written_before_the_step_with_a_cache_that_the_step_does_not_hold() -> None:
+    phase = tuned(objective="grpo", roles__rollout_engine="policy", roles__rollout_sequences=64)
+    cache = 64 * 2048 * CACHE_BYTES_PER_TOKEN
+    start = phase.moments["start_of_step"].allocated_bytes
+    assert phase.moments["rollout"].allocated_bytes == start + cache
+    assert phase.moments["backward"].components["kv_cache"] == 0
