@@ -1,4 +1,8 @@
-"""Layers for multi-token prediction: in the file, in no count but their own."""
+"""Layers for multi-token prediction: in the file, in no count but their own.
+
+Unverified: totals said to be the Hub's have not been compared with its pages, so they count as regression guards, not
+as independent evidence.
+"""
 
 from typing import Any
 

@@ -1,4 +1,8 @@
-"""Decoders whose code comes with the checkpoint, against the totals that the Hub states for their safetensors."""
+"""Decoders whose code comes with the checkpoint, against the totals that the Hub states for their safetensors.
+
+Unverified: totals said to be the Hub's have not been compared with its pages, so they count as regression guards, not
+as independent evidence.
+"""
 
 from typing import Any
 
