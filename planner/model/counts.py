@@ -25,11 +25,6 @@ def embedding_parameters(spec: ModelSpec) -> int:
     return 0 if embedding is None else embedding.vocab * embedding.size
 
 
-def expert_parameters(spec: ModelSpec) -> int:
-    """Parameters of routed experts."""
-    return sum(weight.elements * copies for weight, copies in weights(spec) if weight.experts > 1)
-
-
 def active_parameters(spec: ModelSpec) -> int:
     """Parameters that one token passes: all but the routed experts it does not visit."""
     return sum(

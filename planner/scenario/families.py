@@ -11,8 +11,6 @@ from planner.resources import resource
 
 CUSTOM = "custom"
 """No family: a transformer whose every switch is a dimension of its own."""
-SWITCHES = ("gated_mlp", "activation", "norm", "bias", "position_embedding")
-"""Dimensions that only a model without a family has: a family fixes its structure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,88 +1,23 @@
 """Sizing questions on caches and weights that other tools got wrong: what ours must say. Each test names its report."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from planner.catalog import load_catalog
-from planner.engine.estimate import estimate
 from planner.engine.kv_cache import CachePolicy, kv_bytes_per_token, kv_cache_terms, total_bytes
-from planner.engine.phases.serving import plan_serving
 from planner.engine.quantization import weight_terms
-from planner.hardware import load_hardware
 from planner.model.counts import parameters
 from planner.model.spec import (
     Attention,
-    DenseFeedForward,
-    Embedding,
-    Head,
     LatentAttention,
     LayerGroup,
     MixtureOfExperts,
-    ModelSpec,
     Quantization,
-    Stack,
 )
 from planner.scenario import Scenario
 from planner.scenario.serving import Serving
 from planner.units import GIB, MIB
-
-HARDWARE = load_hardware()
-CATALOG = load_catalog()
-
-
-def model(groups, hidden, vocab, tied=False, positions=131072, model_type="llama") -> ModelSpec:
-    stack = Stack("decoder", hidden, Embedding(vocab, hidden), groups)
-    return ModelSpec("m", model_type, "causal-lm", (stack,), Head(vocab, tied=tied), positions)
-
-
-def llama(layers, hidden, heads, kv_heads, size, vocab, tied=False, head_dim=128) -> ModelSpec:
-    return model(
-        (LayerGroup(layers, Attention(heads, kv_heads, head_dim), DenseFeedForward(size)),), hidden, vocab, tied
-    )
-
-
-LLAMA_3_70B = llama(80, 8192, 64, 8, 28672, 128256)
-QWEN3_32B = llama(64, 5120, 64, 8, 25600, 151936)
-
-
-def plan(spec, gpu="h100-sxm5-80gb", **fields):
-    chosen = HARDWARE.resolve(gpu)
-    return plan_serving(Serving.model_validate_json(json.dumps(fields)), spec, [chosen], chosen, HARDWARE)
-
-
-def serving(preset, gpu="h100-sxm5-80gb", **fields):
-    """The serving phase of a whole estimate, as JSON."""
-    scenario = Scenario.of(
-        {
-            "format": "vram-planner/scenario", "version": 1, "name": preset, "model": {"preset": preset},
-            "phases": {"serving": fields}, "hardware": {"gpus": [gpu]},
-        }
-    )  # fmt: skip
-    return estimate(scenario, CATALOG).to_json()["phases"]["serving"]
-
-
-def phase(name, preset, **fields):
-    """One phase of a whole estimate, as JSON."""
-    scenario = Scenario.of(
-        {
-            "format": "vram-planner/scenario", "version": 1, "name": preset, "model": {"preset": preset},
-            "phases": {name: fields}, "hardware": {"gpus": ["h100-sxm5-80gb"]},
-        }
-    )  # fmt: skip
-    return estimate(scenario, CATALOG).to_json()["phases"][name]
-
-
-def preset(name) -> ModelSpec:
-    from planner.model import resolve_model
-    from planner.scenario.model_source import PresetModel
-
-    return resolve_model(PresetModel(preset=name))
-
-
-def weights(spec, name, **parallel):
-    return total_bytes(weight_terms(spec, name, parallel.pop("tensor", 1), ("load",), **parallel))
+from serving_reports import HARDWARE, LLAMA_3_70B, QWEN3_32B, llama, model, plan, preset, serving, weights
 
 
 class TestCacheAndAttention:

@@ -293,16 +293,6 @@ def addmm(t: Tape, bias: Tensor, a: Tensor, b: Tensor, dims: Dims, label: str) -
     return out
 
 
-def linked(t: Tape, x: Tensor, out: Tensor) -> None:
-    """Makes `out`, made elsewhere, differentiable in `x` as a product with a frozen weight is."""
-    dims = x.dims
-
-    def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-        return [_make(t, dims, _only(gradients).dtype, "gradient of input")]
-
-    record(t, "frozen product", [x], [out], backward)
-
-
 def record_cast(t: Tape, source: Tensor, copy: Tensor) -> None:
     """Makes `copy`, a cast made elsewhere, differentiable in `source`."""
     record(t, "to", [source], [copy], pass_on)
