@@ -2,11 +2,19 @@
 
 import json
 import sys
+from typing import Annotated
+
+import typer
 
 from planner.cli.arguments import AsJson, ScenarioFile, Unit
 
 
-def command(scenario: ScenarioFile, as_json: AsJson = False, unit: Unit = "GiB") -> None:
+def command(
+    scenario: ScenarioFile,
+    as_json: AsJson = False,
+    unit: Unit = "GiB",
+    host: Annotated[bool, typer.Option("--host", help="Show what host RAM and storage are made of, too.")] = False,
+) -> None:
     """Print what each phase of a plan needs per GPU, and whether it fits."""
     from planner.cli.planning import plan_file
 
@@ -17,4 +25,4 @@ def command(scenario: ScenarioFile, as_json: AsJson = False, unit: Unit = "GiB")
         return
     from planner.cli.plan_tables import print_plan
 
-    print_plan(planning, unit)
+    print_plan(planning, unit, host=host)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import check, estimate, gpus, models, render, self_test, validate
+from planner.cli import check, estimate, gpus, models, nodes, render, self_test, validate
 from planner.cli.window import FIRST_PAINT_OPTION
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("check")(check.command)
 app.command("render")(render.command)
 app.command("validate")(validate.command)
 app.command("gpus")(gpus.command)
+app.command("nodes")(nodes.command)
 app.command("models")(models.command)
 
 

@@ -20,7 +20,7 @@ from planner.hardware.capacity import (
 from planner.hardware.gpus import Gpu, load_gpus
 from planner.hardware.nodes import Node, load_nodes
 from planner.hardware.overheads import Overheads, load_overheads
-from planner.hardware.search import near_ids, picker_order, search
+from planner.hardware.search import near_ids, picker_order, search, search_nodes
 
 
 class GpuEntry(Protocol):
@@ -68,6 +68,10 @@ class HardwareCatalog:
     def search(self, text: str = "", vendor: str | None = None, min_memory_gb: float | None = None) -> tuple[Gpu, ...]:
         """GPUs for a picker: by words of their names, vendor and label size."""
         return search(self.gpus.values(), text, vendor, min_memory_gb)
+
+    def search_nodes(self, text: str = "") -> tuple[Node, ...]:
+        """Servers for a picker: by words of their names, those of the short list first."""
+        return search_nodes(self.nodes.values(), text)
 
     def resolve(self, entry: str | GpuEntry, *, system: System = "linux", total_bytes: int | None = None) -> ChosenGpu:
         """The GPU that an entry of a scenario means.

@@ -1,9 +1,10 @@
-"""Finding a GPU in the catalogue: the order of lists, words in a search box, and names that nobody holds."""
+"""Finding GPUs and servers in the catalogue: the order of lists, words in a search box, and names nobody holds."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from planner.hardware.gpus import SEGMENTS, Gpu
+from planner.hardware.nodes import Node
 
 YEARS_CURRENT = 6
 """GPUs released longer ago than this stand at the end of lists."""
@@ -32,7 +33,7 @@ def search(
 
     `min_memory_gb` is compared with the label. Spaces and hyphens make no difference: `rtx4090`, `80 GB`.
     """
-    words = re.sub(r"(\d)\s+gb\b", r"\1gb", text.casefold()).translate(_APART).split()
+    words = _words(text)
     found = [
         gpu
         for gpu in ordered
@@ -41,6 +42,13 @@ def search(
         and all(any(word in name for name in _names(gpu)) for word in words)
     ]
     return tuple(sorted(found, key=lambda gpu: _rank(gpu, words)))
+
+
+def search_nodes(nodes: Iterable[Node], text: str = "") -> tuple[Node, ...]:
+    """Servers that hold every word of `text` somewhere in their names, the common ones first."""
+    words = _words(text)
+    found = [node for node in nodes if all(any(word in name for name in _node_names(node)) for word in words)]
+    return tuple(sorted(found, key=lambda node: (not node.common, node.provider, node.id)))
 
 
 def near_ids(gpus: Sequence[Gpu], text: str, count: int = 3) -> tuple[str, ...]:
@@ -68,9 +76,17 @@ def _rank(gpu: Gpu, words: Sequence[str]) -> int:
     return 0 if wanted == label else 1 if label.startswith(wanted) else 2
 
 
+def _words(text: str) -> list[str]:
+    return re.sub(r"(\d)\s+gb\b", r"\1gb", text.casefold()).translate(_APART).split()
+
+
 def _names(gpu: Gpu) -> tuple[str, ...]:
     names = (gpu.id, gpu.title, gpu.name, gpu.vendor, gpu.architecture, gpu.segment, gpu.gfx)
     return tuple(_squash(name.casefold()) for name in names)
+
+
+def _node_names(node: Node) -> tuple[str, ...]:
+    return tuple(_squash(name.casefold()) for name in (node.id, node.name, node.provider, node.category, node.gpu))
 
 
 def _squash(text: str) -> str:

@@ -61,3 +61,32 @@ def test_a_model_folder_is_planned_under_its_name(command, config_file, tmp_path
     plan = json.loads(command("estimate", folder, "--json").out)
     assert plan["name"] == "my-model"
     assert list(plan["phases"]) == SIX_PHASES
+
+
+def test_a_known_server_is_judged_by_its_ram_and_disks(command, plan_file, tmp_path):
+    content = json.loads(plan_file.read_text("utf-8"))
+    content["hardware"] |= {"host_ram_bytes": 32 * GIB, "nvme_bytes": 10**13}
+    file = tmp_path / "small server.vramplan"
+    file.write_text(json.dumps(content), "utf-8")
+    assert "RAM" not in command("estimate", plan_file).out.partition("judge")[2].partition("All phases")[0]
+    told = command("estimate", file).out
+    assert "RAM 32.0" in told
+    assert "disks of all servers 9,313.2" in told or "disks of all servers 9313.2" in told
+    plan = json.loads(command("estimate", file, "--json").out)
+    short = plan["phases"]["training"]["host_ram_bytes"] - 32 * GIB
+    assert f"OOM +{short / GIB:.1f}" in told
+
+
+def test_all_phases_together_are_named_with_the_disks_to_buy(command, plan_file):
+    plan = json.loads(command("estimate", plan_file, "--json").out)["programme"]
+    told = " ".join(command("estimate", plan_file).out.split())
+    assert f"{plan['host_ram_bytes'] / GIB:.1f} GiB of RAM in each server" in told
+    assert plan["required_storage_bytes"] == -(-plan["storage_bytes"] * 5 // 4)
+    assert f"{plan['required_storage_bytes'] / GIB:.1f} GiB or more" in told
+
+
+def test_parts_of_ram_and_storage_are_shown_when_asked_for(command, plan_file):
+    assert "data-loader workers" not in command("estimate", plan_file).out
+    told = command("estimate", plan_file, "--host").out
+    for text in ("data-loader workers", "raw data", "optimizer states in checkpoints"):
+        assert text in told

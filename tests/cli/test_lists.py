@@ -26,3 +26,14 @@ def test_models_are_found_by_words(command):
     presets = json.loads(command("models", "llama 3.1 8b", "--json").out)
     assert [(preset["id"], preset["parameters"]) for preset in presets] == [("meta-llama/Llama-3.1-8B", 8030261248)]
     assert "meta-llama/Llama-3.1-8B" in command("models", "llama").out
+
+
+def test_servers_are_found_by_words_and_provider_with_their_ram(command):
+    (node,) = json.loads(command("nodes", "dgx h100", "--json").out)
+    assert (node["gpu"], node["gpu_count"]) == ("h100-sxm5-80gb", 8)
+    assert node["host_ram_bytes"] >= 2 * 10**12  # NVIDIA DGX H100 data sheet: 2 TB
+    assert node["sources"]
+    listed = command("nodes", "--provider", "aws").out
+    assert "p5.48xlarge" in listed
+    assert "DGX" not in listed
+    assert command("nodes", "frobnicator 9000").out == "No server of the catalogue matches.\n"
