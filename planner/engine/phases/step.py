@@ -26,6 +26,7 @@ from planner.engine.phases.standing import StateChoices, adapters, has_master_we
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
 from planner.engine.sharding import WHOLE_TENSORS, Shards, divided, gathers_are_recorded, states_in_16_bits
+from planner.engine.switches import switches
 from planner.engine.term import Factor, Number, Term
 from planner.engine.traced import TracedPhase
 from planner.model.spec import ModelSpec
@@ -60,18 +61,13 @@ def plan_step(
 
 
 def _points_apart(spec: ModelSpec, batch: Number, length: Number) -> tuple[NDArray[np.bool_], ...]:
-    """Points of a sweep between which other tensors exist; empty where they are the same at all points.
-
-    Heads of a single sequence are a batch of matrices without a copy, and a sequence longer than a layer's window
-    needs a mask, with which attention runs another kernel.
-    """
+    """Points of a sweep between which other tensors exist; empty where they are the same at all points."""
     if np.size(batch) == 1 and np.size(length) == 1:
         return ()
     batches, lengths = np.broadcast_arrays(batch, length)
-    kind = (batches == 1).astype(np.int64)
-    windows = {getattr(group.mixer, "window", None) for stack in spec.stacks for group in stack.groups}
-    for window in sorted(window for window in windows if window is not None):
-        kind = 2 * kind + (lengths > window)
+    kind = np.zeros(batches.shape, dtype=np.int64)
+    for item in switches(spec):
+        kind = 2 * kind + ((batches if item.axis == "batch" else lengths) > item.last)
     kinds = np.unique(kind)
     return tuple(kind == one for one in kinds) if len(kinds) > 1 else ()
 

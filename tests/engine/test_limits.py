@@ -1,0 +1,155 @@
+"""The largest sizes that fit: exact, for every phase, with windows and layouts in between."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from planner.catalog import load_catalog
+from planner.engine.case import Case
+from planner.engine.limits import AXES, largest_fitting, limit, limits
+from planner.engine.plan import PhaseName
+from planner.errors import PlannerError
+from planner.scenario import Scenario
+
+CATALOG = load_catalog()
+LLAMA = {"preset": "meta-llama/Llama-3.1-8B"}
+TINY = {
+    "layers": 2, "hidden_size": 128, "attention_heads": 4, "kv_heads": 2, "head_dim": 32, "ffn_hidden_size": 256,
+    "vocab_size": 512,
+}  # fmt: skip
+
+
+def scenario(model: dict[str, Any], phase: str, fields: dict[str, Any], gpu: Any = "h100-sxm5-80gb") -> Scenario:
+    return Scenario.of({"model": model, "phases": {phase: fields}, "hardware": {"gpus": [gpu]}})
+
+
+def small_card(gib: float) -> dict[str, Any]:
+    return {"name": "small card", "memory_gib": gib}
+
+
+def verdict(asked: Scenario, phase: PhaseName, field: str, value: int) -> str:
+    return Case.of(asked.with_value(("phases", phase, field), value), phase, CATALOG).verdict.verdict
+
+
+PLANNED: list[tuple[PhaseName, dict[str, Any], str]] = [
+    ("design", {"precision": "bf16"}, "h100-sxm5-80gb"),
+    ("training", {"precision": "bf16", "optimizer": "sgd", "activation_checkpointing": "full"}, "h100-sxm5-80gb"),
+    ("fine_tuning", {"method": "qlora", "activation_checkpointing": "full"}, "l40s"),
+    ("evaluation", {"precision": "bf16", "batch_size": 2}, "a100-sxm4-40gb"),
+    ("serving", {"engine": "vllm", "concurrent_sequences": 4}, "l40s"),
+    ("serving", {"engine": "llama.cpp", "weights": "q4_k_m", "kv_cache_dtype": "fp16"}, "rtx-3090"),
+]
+
+
+@pytest.mark.parametrize(("phase", "fields", "gpu"), PLANNED, ids=lambda value: str(value)[:24])
+def test_the_largest_size_fits_and_the_next_does_not(phase: PhaseName, fields: dict[str, Any], gpu: str) -> None:
+    asked = scenario(LLAMA, phase, fields, gpu)
+    for found in limits(asked, phase, CATALOG):
+        assert found.largest is not None
+        assert verdict(asked, phase, found.field, found.largest) == "fits"
+        if found.bound == "memory":
+            assert found.next_value == found.largest + 1
+            assert verdict(asked, phase, found.field, found.next_value) != "fits"
+
+
+def test_every_phase_has_sizes_to_look_for() -> None:
+    assert set(AXES) == {"design", "preprocessing", "training", "fine_tuning", "evaluation", "serving"}
+
+
+def test_a_phase_that_never_fits_has_no_largest_size() -> None:
+    asked = scenario(LLAMA, "training", {"precision": "fp32"}, "l40s")
+    found = limit(asked, "training", "micro_batch_size", CATALOG)
+    assert (found.largest, found.bound, found.next_value) == (None, "memory", 1)
+
+
+def test_a_table_of_positions_ends_the_search_by_its_rule() -> None:
+    asked = scenario({"preset": "openai-community/gpt2"}, "training", {"precision": "bf16"})
+    found = limit(asked, "training", "sequence_length", CATALOG)
+    assert (found.largest, found.bound) == (1024, "rule")
+    assert found.refused is not None
+    assert found.refused.code == "beyond_positions"
+
+
+def test_vllm_refuses_contexts_above_the_models_positions() -> None:
+    asked = scenario(LLAMA, "serving", {"engine": "vllm"}, "h200-sxm-141gb")
+    found = limit(asked, "serving", "context_length", CATALOG)
+    assert (found.largest, found.bound) == (131072, "rule")
+
+
+def test_preprocessing_on_the_cpu_is_limited_by_its_range_alone() -> None:
+    asked = scenario(LLAMA, "preprocessing", {"samples": 1000})
+    found = limit(asked, "preprocessing", "batch_size", CATALOG)
+    assert (found.largest, found.bound) == (1_000_000, "range")
+
+
+def test_sequences_that_ranks_share_grow_by_what_divides_among_them() -> None:
+    layout = {"tensor": 4, "sequence_parallel": True, "context": 2}
+    asked = scenario(LLAMA, "training", {"precision": "bf16", "optimizer": "sgd", "parallelism": layout})
+    found = limit(asked, "training", "sequence_length", CATALOG)
+    assert found.largest is not None
+    assert found.largest % (4 * 2 * 2) == 0
+    assert found.next_value == found.largest + 16
+    assert verdict(asked, "training", "sequence_length", found.next_value) != "fits"
+
+
+def test_a_stated_prompt_is_the_shortest_context_that_is_tried() -> None:
+    asked = scenario(LLAMA, "serving", {"prompt_tokens": 4000}, "l40s")
+    found = limit(asked, "serving", "context_length", CATALOG)
+    assert found.largest is not None
+    assert found.largest >= 4000
+
+
+def test_another_gpu_of_the_catalogue_may_be_asked_about() -> None:
+    asked = scenario(LLAMA, "training", {"precision": "bf16", "optimizer": "sgd"}, "l40s")
+    small = limit(asked, "training", "sequence_length", CATALOG)
+    large = limit(asked, "training", "sequence_length", CATALOG, "h200-sxm-141gb")
+    assert large.gpu == "h200-sxm-141gb"
+    assert (large.largest or 0) > (small.largest or 0)
+
+
+def test_an_absent_phase_is_refused() -> None:
+    with pytest.raises(PlannerError, match="no serving phase"):
+        limits(scenario(LLAMA, "training", {}), "serving", CATALOG)
+
+
+def test_doubling_and_halving_find_every_boundary() -> None:
+    for step in (1, 3):
+        for boundary in range(2, 90):
+            values = range(step, 30 * step + 1, step)
+            expected = max((value for value in values if value <= boundary), default=None)
+            assert largest_fitting(lambda value, most=boundary: value <= most, step, 30 * step, step) == expected
+
+
+BOUNDED = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@BOUNDED
+@given(
+    st.sampled_from(["micro_batch_size", "sequence_length"]),
+    st.sampled_from(["none", "full"]),
+    st.sampled_from(["eager", "sdpa"]),
+    st.sampled_from(["full_logits", "fused_linear", "chunked"]),
+    st.sampled_from([None, 20, 33]),
+    st.integers(1, 60),
+)
+def test_brute_force_over_a_small_model_finds_the_same_size(
+    field: str, checkpointing: str, attention: str, loss: str, window: int | None, room: int
+) -> None:
+    config = {
+        "model_type": "mistral", "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 512, "max_position_embeddings": 4096,
+        "sliding_window": window, "architectures": ["MistralForCausalLM"],
+    }  # fmt: skip
+    step = {
+        "activation_checkpointing": checkpointing, "attention_implementation": attention, "loss_implementation": loss,
+        "micro_batch_size": 1 if field == "sequence_length" else 3, "sequence_length": 24,
+    }  # fmt: skip
+    model = {"config": config, "task": "causal-lm"}
+    base = Case.of(scenario(model, "training", {**step, field: 1}), "training", CATALOG).plan.peak.high_bytes
+    asked = scenario(model, "training", step, small_card((base + room * 100_000) / 2**30))
+    found = limit(asked, "training", field, CATALOG)
+    fitting = [value for value in range(1, 200) if verdict(asked, "training", field, value) == "fits"]
+    longest = max(fitting, default=0)
+    assert found.largest == (longest or None) if longest < 199 else (found.largest or 0) >= longest
