@@ -11,7 +11,14 @@ from planner.engine.activations import ops
 from planner.engine.activations.blocks import linear, make_linear
 from planner.engine.activations.functions import activate, saves_output
 from planner.engine.activations.ops_delta import Walk, differences, solve_triangular, total, walk
-from planner.engine.activations.ops_scan import convolution, cumulative_sum, masked_fill, pad, subtract
+from planner.engine.activations.ops_scan import (
+    causal_convolution,
+    cumulative_sum,
+    masked_fill,
+    pad,
+    softplus,
+    subtract,
+)
 from planner.engine.activations.ops_shape import cat, part, reshape, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.state_space import StateCache, StateWeights
@@ -73,7 +80,7 @@ def delta_mixer(
         beta = saves_output(t, b, "sigmoid")
         rate = saves_output(t, ops.to(t, weights.others["A_log"], "fp32", "A_log in fp32"), "exp of A_log")
         step = ops.add(t, ops.to(t, a, "fp32", "a in fp32"), weights.others["dt_bias"], "a with bias")
-        g = ops.mul(t, ops.elementwise(t, rate, "minus A"), ops.activation(t, step, "softplus"), "decay")
+        g = ops.mul(t, ops.elementwise(t, rate, "minus A"), softplus(t, step), "decay")
         del rate, step
         decodes = cache is not None and cache.recurrent is not None
         rule = _one_token if decodes else _chunks
@@ -117,11 +124,11 @@ def _convolved(t: Tape, mixer: DeltaShape, weight: Tensor, x: Tensor, cache: Sta
     if cache is not None and cache.convolution is not None:
         x = t.new((batch, channels, longer[-1]), x.dtype, "state and new token")
         t.tick("state and new token")
-        return activate(t, convolution(t, x, weight, None, (batch, channels, sequence)), "silu")
+        return activate(t, causal_convolution(t, x, weight, None, (batch, channels, sequence)), "silu")
     if cache is not None:
         cache.convolution = t.new((batch, channels, kernel), x.dtype, "convolution state", "kv cache")
         t.tick("convolution state")
-    out = convolution(t, ops.view(t, x), weight, None, longer)
+    out = causal_convolution(t, ops.view(t, x), weight, None, longer)
     return activate(t, part(t, out, batch, channels, sequence), "silu")
 
 

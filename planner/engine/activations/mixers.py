@@ -36,7 +36,7 @@ def shape_of(name: str, mixer: StateMixer, setting: Setting) -> StateShape:
         return DeltaShape(name, mixer.fused, groups=mixer.key_heads != mixer.value_heads)
     if isinstance(mixer, ShortConvolution):
         return ShortConvolutionShape(name, mixer.bias)
-    return state_shape(name, mixer, setting) if isinstance(mixer, Mamba2) else mamba_shape(name, mixer)
+    return state_shape(name, mixer, setting) if isinstance(mixer, Mamba2) else mamba_shape(name, mixer, setting)
 
 
 def symbols_of(name: str, mixer: StateMixer, setting: Setting) -> list[Factor]:

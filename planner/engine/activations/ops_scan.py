@@ -46,6 +46,22 @@ def convolution(
     return out
 
 
+def causal_convolution(t: Tape, x: Tensor, weight: Tensor, bias: Tensor | None, dims: Dims) -> Tensor:
+    """`causal_conv1d_fn` in plain PyTorch (transformers 5.24): its input is brought to the weight's dtype first.
+
+    Autocast then casts both down, so the convolution's own copy is what is kept.
+    """
+    wide = ops.to(t, x, weight.dtype, "input in the weight's dtype")
+    out = convolution(t, wide, weight, bias, dims)
+    del wide
+    return out
+
+
+def softplus(t: Tape, x: Tensor) -> Tensor:
+    """`F.softplus`, which autocast runs in fp32 (torch 2.13, `aten/src/ATen/autocast_mode.h`)."""
+    return ops.activation(t, ops.to(t, x, "fp32", "input cast by autocast") if t.autocast else x, "softplus")
+
+
 def pad(t: Tape, x: Tensor, dims: Dims, label: str) -> Tensor:
     """`F.pad`: a copy, even where nothing is added; backward copies what lies inside."""
     return _resized(t, "pad", x, _make(t, dims, x.dtype, label))
@@ -134,9 +150,10 @@ def contract(
 
     `copies_gradient`: the product is a permuted view, whose gradient has to be brought back to its own order.
     """
+    if t.autocast:
+        # Autocast brings both operands down before either is laid out, and holds these copies through the call.
+        a, b = ops.to(t, a, t.autocast), ops.to(t, b, t.autocast)
     left = ops.contiguous(t, a, label=f"{label}, first operand") if copies_first else a
     right = ops.contiguous(t, b, label=f"{label}, second operand")
-    if t.autocast:
-        left, right = ops.to(t, left, t.autocast), ops.to(t, right, t.autocast)
     out = ops.matmul(t, ops.view(t, left), ops.view(t, right), dims, label)
     return reshape(t, out) if copies_gradient else ops.view(t, out)

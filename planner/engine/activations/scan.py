@@ -17,6 +17,7 @@ from planner.engine.activations.ops_scan import (
     lower_triangle,
     masked_fill,
     pad,
+    softplus,
     subtract,
 )
 from planner.engine.activations.ops_shape import cat, part, reshape
@@ -44,7 +45,7 @@ class ScanDims:
 def discretised_step(t: Tape, dt: Tensor, bias: Tensor) -> Tensor:
     """`clamp(softplus(dt + bias))`."""
     dt = ops.add(t, dt, ops.to(t, bias, dt.dtype), "dt with bias")
-    dt = ops.activation(t, dt, "softplus")
+    dt = softplus(t, dt)
     return clamp(t, dt, "dt")
 
 
@@ -98,7 +99,7 @@ def chunk_scan(
         shape: Dims = (heads, head, state)
         states = contract(t, hidden_chunks, b_decay, ("batch", dims.chunks, *shape), "states of chunks")
         with t.no_grad():
-            start = t.new(("batch", 1, *shape), "fp32", "state before the first chunk")
+            start = t.new(("batch", 1, *shape), states.dtype, "state before the first chunk")
             t.tick("state before the first chunk")
         states = cat(t, [start, states], ("batch", dims.further_chunks, *shape), "states with the start")
         last = pad(t, part(t, a_sum, *one[:3]), ("batch", heads, dims.further_chunks), "decay of whole chunks")

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, keeps_now, record
-from planner.engine.activations.blocks import linear, make_linear, rms_norm
+from planner.engine.activations.blocks import cast_weight, linear, make_linear, rms_norm
 from planner.engine.activations.functions import activate, saves_output
 from planner.engine.activations.norms import NormWeights, normalise
 from planner.engine.activations.ops import Needs, Saved
-from planner.engine.activations.ops_scan import convolution
+from planner.engine.activations.ops_scan import causal_convolution, softplus
 from planner.engine.activations.ops_shape import part, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.state_space import StateWeights
-from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.tape import Dim, Dims, Tape, Tensor
 from planner.model.spec import Norm
 
 WEIGHTLESS = Norm(weight=False)
@@ -36,6 +36,8 @@ class MambaShape:
     """The time step, B and C are normalised (Jamba)."""
     weightless_norms: bool = False
     """They are, by norms without weights (Falcon-Mamba)."""
+    single_sequence: bool = False
+    """The batch is one sequence, so that channels and tokens change places without a copy."""
 
     def dim(self, name: str) -> str:
         return f"{self.name}{name}"
@@ -79,15 +81,14 @@ def mamba_mixer(t: Tape, mixer: MambaShape, weights: StateWeights, hidden_states
         del a_log
         x, gate = split(t, projected, (batch, inner, sequence), (batch, inner, sequence))
         longer: Dims = (batch, inner, "length with convolution padding")
-        out = convolution(t, x, others["conv1d"], others.get("conv1d bias"), longer)
+        out = causal_convolution(t, x, others["conv1d"], others.get("conv1d bias"), longer)
         x = activate(t, part(t, out, batch, inner, sequence), "silu")
         del out
-        tokens = ops.contiguous(t, x, batch, sequence, inner, label="input of x_proj")
-        selected = linear(t, linears["x_proj"], tokens)
-        del tokens
+        selected = linear(t, linears["x_proj"], _swapped(t, mixer, x, batch, sequence, inner, label="input of x_proj"))
         step, b, c = split(
             t, selected, (batch, sequence, mixer.dim("step rank")), (batch, sequence, state), (batch, sequence, state)
         )
+        del selected
         if mixer.inner_norms:
             step = rms_norm(t, others["dt norm"], step, "dt_layernorm")
             b = rms_norm(t, others["B norm"], b, "b_layernorm")
@@ -97,13 +98,24 @@ def mamba_mixer(t: Tape, mixer: MambaShape, weights: StateWeights, hidden_states
                 normalise(t, NormWeights(WEIGHTLESS, None, None), x, f"{name}_layernorm")
                 for name, x in (("b", b), ("c", c), ("dt", step))
             )
-        dt = ops.matmul(t, step, ops.view(t, linears["dt_proj"].weight), (batch, sequence, inner), "time step")
-        dt = ops.contiguous(t, dt, batch, inner, sequence, label="time step, channels first")
+        weight = linears["dt_proj"].weight
+        if t.autocast:
+            weight, step = cast_weight(t, weight), ops.to(t, step, t.autocast)
+        dt = ops.matmul(t, step, ops.view(t, weight), (batch, sequence, inner), "time step")
+        del weight
+        del step
+        dt = _swapped(t, mixer, dt, batch, inner, sequence, label="time step, channels first")
         output = _scan(t, mixer, x, dt, a, b, c, gate, others["D"], linears["dt_proj"].bias)
-        output = ops.to(t, ops.contiguous(t, output, batch, sequence, inner, label="scan output, tokens first"), dtype)
+        output = ops.to(t, ops.to(t, output, dtype), t.autocast or dtype)
+        output = _swapped(t, mixer, output, batch, sequence, inner, label="scan output, tokens first")
         result = linear(t, linears["out_proj"], output)
-        del selected, projected, dt
+        del projected, dt
         return result
+
+
+def _swapped(t: Tape, mixer: MambaShape, x: Tensor, *dims: Dim, label: str) -> Tensor:
+    """Channels and tokens in the other order; a product over several sequences copies them."""
+    return ops.view(t, x, *dims) if mixer.single_sequence else ops.contiguous(t, x, *dims, label=label)
 
 
 def _scan(
@@ -123,17 +135,16 @@ def _scan(
         if dt_bias is not None:
             bias = ops.to(t, ops.to(t, dt_bias, "fp32", "bias in fp32"), dt.dtype, "bias of the step's dtype")
             dt = ops.add(t, dt, ops.view(t, bias, *dt_bias.dims), "dt with bias")
-        dt = ops.activation(t, dt, "softplus")
+        dt = softplus(t, dt)
         wide = ops.view(t, dt, *dt.dims, 1)
         discrete_a = saves_output(t, _times(t, a, wide, whole, "A dt"), "discrete A")
         discrete_b = _times(t, ops.to(t, b, "fp32", "B in fp32"), wide, whole, "discrete B")
         delta = ops.mul(t, discrete_b, ops.view(t, ops.to(t, x, "fp32", "x in fp32"), *x.dims, 1), "input of states")
-        del discrete_b
-        output, parts = _recurrence(t, discrete_a, delta, c, x)
+        output, loop = _recurrence(t, discrete_a, delta, c, x)
         wide_d = ops.to(t, d, "fp32", "D in fp32")
         output = ops.add(t, output, ops.mul(t, ops.view(t, x), wide_d, "D residual"), "output with D residual")
         output = ops.mul(t, output, ops.activation(t, gate, "silu"), "gated output")
-        del delta, parts
+        del discrete_b, delta, loop
         return output
 
 
@@ -156,41 +167,50 @@ def _times(t: Tape, one: Tensor, other: Tensor, dims: Dims, label: str) -> Tenso
     return out
 
 
-def _recurrence(t: Tape, discrete_a: Tensor, delta: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each token's state from the one before, and what C reads of it: stacked, and token by token.
+def _recurrence(t: Tape, discrete_a: Tensor, delta: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """What C reads of each token's state, which is made from the one before; and what the loop's names still hold.
 
-    Backward selects every token's gradient out of zeros of the whole.
+    Those are the outputs token by token and the last state. Backward selects every token's gradient out of zeros of
+    the whole.
     """
-    dims, narrow = discrete_a.dims, x.dtype
-    start = t.new((dims[0], dims[1], dims[3]), narrow, "state before the first token")
+    dims, narrow, wide = discrete_a.dims, x.dtype, discrete_a.dtype
+    of_token, before = (dims[0], dims[1], dims[3]), (*dims[:2], "sequence less one", dims[3])
+    start = t.new(of_token, narrow, "state before the first token")
     t.tick("state before the first token")
     kept = [discrete_a, start, c]
-    if not keeps_now(t, discrete_a, delta, c):
-        # Each token's state replaces the one before it.
-        kept += [
-            t.new((dims[0], dims[1], dims[3]), dtype, "state of one token") for dtype in (discrete_a.dtype, narrow)
-        ]
-    elif narrow == discrete_a.dtype:
-        kept.append(t.new(dims, narrow, "states of all tokens"))
+    earlier = [t.new((*x.dims[:2], "sequence less one"), narrow, "outputs of all tokens but the last")]
+    if keeps_now(t, discrete_a, delta, c):
+        kept.append(t.new(before, wide, "states of all tokens but the last"))
+        if narrow != wide:
+            kept.append(t.new(before, narrow, "16-bit states of all tokens but the last"))
     else:
-        # What is read of the last state is its 16-bit copy alone.
-        before = (*dims[:2], "sequence less one", dims[3])
-        kept.append(t.new(before, discrete_a.dtype, "states of all tokens but the last"))
-        kept.append(t.new(dims, narrow, "states of all tokens in 16 bits"))
-    parts = t.new(x.dims, narrow, "outputs of each token")
-    t.tick("outputs of each token")
+        # Each token's state replaces the one before it.
+        del start, kept[1]
+        earlier.append(t.new(of_token, wide, "state of the token before"))
+    product = t.new(of_token, wide, "state of the token before, decayed")
+    state = t.new(of_token, wide, "state of the last token")
+    t.tick("state of the last token")
+    del product, earlier[1:]
+    # What is read of the last state is its 16-bit copy alone, where there is one.
+    read = ops.to(t, state, narrow, "16-bit state of the last token")
+    kept.append(read)
+    parts = [*earlier, t.new((*x.dims[:2], 1), narrow, "output of the last token")]
+    t.tick("output of the last token")
+    del read
+    if not keeps_now(t, discrete_a, delta, c):
+        del kept[1:]
     out = t.new(x.dims, narrow, "stacked outputs")
     t.tick("stacked outputs")
 
     def backward(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradients:
-        made = [t.new(dims, discrete_a_dtype, f"gradient of {name}") for name in ("discrete A", "input of states")]
-        selected = t.new(dims, discrete_a_dtype, "gradient of one token, in zeros of the whole")
+        made = [t.new(dims, wide, f"gradient of {name}") for name in ("discrete A", "input of states")]
+        selected = t.new(dims, wide, "gradient of one token, in zeros of the whole")
         t.tick("gradients of all tokens")
         of_c = t.new(c_dims, narrow, "gradient of C")
         t.tick("gradient of C")
         del selected
         return [*made, of_c]
 
-    discrete_a_dtype, c_dims = discrete_a.dtype, c.dims
+    c_dims = c.dims
     record(t, "recurrence", [discrete_a, delta, c], [out], backward, kept)
-    return out, parts
+    return out, [*parts, state]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear, make_linear
 from planner.engine.activations.functions import activate, saves_output
-from planner.engine.activations.ops_scan import convolution, group_mean
+from planner.engine.activations.ops_scan import causal_convolution, group_mean, softplus
 from planner.engine.activations.ops_shape import part, split
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.scan import ScanDims, chunk_scan
@@ -125,7 +125,7 @@ def _convolved(t: Tape, mixer: Mamba2Shape, weights: dict[str, Tensor], x: Tenso
             cache.convolution = t.new(kept, x.dtype, "convolution state", "kv cache")
             t.tick("convolution state")
     longer: Dims = (batch, channels, "length with convolution padding")
-    out = convolution(t, x, weights["conv1d"], weights.get("conv1d bias"), longer)
+    out = causal_convolution(t, x, weights["conv1d"], weights.get("conv1d bias"), longer)
     return activate(t, part(t, out, batch, sequence, channels), "silu")
 
 
@@ -144,7 +144,7 @@ def _step(
     """`mamba2_selective_state_update`: the recurrence for one new token."""
     with t.module("state update", f"{MAMBA2}: mamba2_selective_state_update"):
         per_head = (*hidden.dims[:2], dims.heads, dims.state)
-        dt = ops.activation(t, ops.add(t, dt, ops.to(t, dt_bias, dt.dtype), "dt with bias"), "softplus")
+        dt = softplus(t, ops.add(t, dt, ops.to(t, dt_bias, dt.dtype), "dt with bias"))
         decay = saves_output(t, ops.repeat(t, ops.to(t, dt, "fp32"), state.dims, "dt A"), "decay")
         b = ops.repeat(t, b, per_head, "B of all heads")
         added = ops.repeat(t, b, (*per_head[:3], dims.head, dims.state), "dt B x")

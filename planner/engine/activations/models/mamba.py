@@ -97,15 +97,19 @@ class StateModel:
         return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
-        hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
-        return fp32_loss(t, self.recipe, self.head, hidden_states, inputs["labels"])
+        output = run_model(t, self, inputs["ids"])
+        hidden_states = ops.to(t, output, self.head.weight.dtype, "input of the head")
+        result = fp32_loss(t, self.recipe, self.head, hidden_states, inputs["labels"])
+        del output
+        return result
 
     def infer(self, t: Tape, inputs: dict[str, Tensor]) -> object:
-        hidden_states = ops.to(t, run_model(t, self, inputs["ids"]), self.head.weight.dtype, "input of the head")
+        output = run_model(t, self, inputs["ids"])
+        hidden_states = ops.to(t, output, self.head.weight.dtype, "input of the head")
         logits = ops.to(t, head_logits(t, self.recipe, self.head, hidden_states), "fp32", "logits in fp32")
         labels = inputs.get("labels")
         loss = loss_forward(t, self.recipe, logits, labels) if labels is not None else None
-        return hidden_states, logits, loss
+        return output, logits, loss
 
     def weights(self) -> Iterable[tuple[str, str, Tensor]]:
         yield from (("", "embeddings", self.embedding), ("", "norm_f", self.norm))
@@ -189,7 +193,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
             layers.append((state_shape(name, mixer, setting), copies))
             symbols += state_symbols(name, mixer, setting)
         elif isinstance(mixer, Mamba):
-            layers.append((mamba_shape(name, mixer), copies))
+            layers.append((mamba_shape(name, mixer, setting), copies))
             symbols += mamba_symbols(name, mixer, setting)
     first = groups[0].mixer
     assert isinstance(first, Mamba2 | Mamba)
@@ -202,9 +206,11 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     return Found(body, tuple(symbols), counts, derived)
 
 
-def mamba_shape(name: str, mixer: Mamba) -> MambaShape:
+def mamba_shape(name: str, mixer: Mamba, setting: Setting) -> MambaShape:
     """The mixer of one kind of layer, without sizes."""
-    return MambaShape(name, mixer.bias, mixer.conv_bias, mixer.inner_norms, mixer.weightless_norms)
+    return MambaShape(
+        name, mixer.bias, mixer.conv_bias, mixer.inner_norms, mixer.weightless_norms, setting.single_sequence
+    )
 
 
 def mamba_symbols(name: str, mixer: Mamba, setting: Setting) -> list[Factor]:
