@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
 
+import numpy as np
+from numpy.typing import NDArray
+
 from planner.engine.servers.versions import vllm_band
 from planner.errors import ResourceError
 from planner.resources import resource
@@ -25,6 +28,10 @@ class Band:
     def around(self, size_bytes: int) -> tuple[int, int]:
         """The lowest and the highest bytes expected for an estimate of `size_bytes`."""
         return floor(size_bytes * self.low), ceil(size_bytes * self.high)
+
+    def around_all(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same for the points of a sweep."""
+        return np.floor(sizes * self.low).astype(np.int64), np.ceil(sizes * self.high).astype(np.int64)
 
 
 @cache

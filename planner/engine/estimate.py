@@ -21,10 +21,10 @@ from planner.engine.phases.surroundings import (
     evaluation_surroundings,
     training_surroundings,
 )
-from planner.engine.phases.trial import reduced
+from planner.engine.phases.trial import reduced, trial_step
 from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
 from planner.engine.room import room_of
-from planner.engine.streams import idle_logits_term, stream_terms
+from planner.engine.streams import idle_terms
 from planner.engine.term import Term
 from planner.engine.traced import SettledPhase
 from planner.errors import PlannerError
@@ -121,7 +121,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         backward=True,
         managed_terms=settled.managed_terms(),
         expandable_segments=phase.expandable_segments,
-        idle_terms=lambda moment: _idle(phase, settled, moment),
+        idle_terms=lambda moment: idle_terms(phase, settled, moment),
         layer_activation_bytes=settled.layer_activation_bytes,
         surround=lambda: training_surroundings(
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
@@ -135,14 +135,6 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         find_gpus=lambda gpu: training_gpus_needed(phase, job.spec, gpu, job.context),
     )
     return assemble(need, job.context)
-
-
-def _idle(phase: TrainingStep, settled: SettledPhase, moment: str) -> tuple[Term, ...]:
-    """Memory reserved but idle at a moment of an FSDP step."""
-    pools = stream_terms(settled, moment)
-    casts = phase.activation_profile == "torchtitan" and phase.loss_upcast and not phase.compile_loss
-    whole = phase.loss_implementation == "full_logits"
-    return (*pools, *idle_logits_term(settled, moment)) if pools and casts and whole else pools
 
 
 def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:
@@ -195,7 +187,7 @@ def _design(job: Job, phase: Design) -> PhasePlan:
             computes_loss=True,
         ).settle()
     else:
-        settled = plan_step(_trial(phase), job.spec).settle()
+        settled = plan_step(trial_step(phase), job.spec).settle()
     need = Need(
         moments=settled.moments,
         terms=settled.terms,
@@ -208,13 +200,6 @@ def _design(job: Job, phase: Design) -> PhasePlan:
         warnings=(*settled.phase.lowered.approximations, *_other_software(phase)),
     )
     return assemble(need, job.context)
-
-
-@lru_cache(maxsize=64)
-def _trial(phase: Design) -> TrainingStep:
-    """The trial as a training step whose optimizer keeps no states."""
-    shared = {field: getattr(phase, field) for field in type(phase).model_fields if field in TrainingStep.model_fields}
-    return TrainingStep(**shared, optimizer="sgd")
 
 
 def _evaluation(job: Job, phase: Evaluation) -> PhasePlan:

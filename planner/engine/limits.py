@@ -1,6 +1,6 @@
 """The largest batch, length or number of requests with which a phase still fits a GPU: exactly, the next does not."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,7 +8,7 @@ from planner.catalog import Catalog
 from planner.engine.case import Case
 from planner.engine.phases.methods import joined_tokens
 from planner.engine.plan import PhaseName, VerdictKind
-from planner.engine.switches import Axis, switches
+from planner.engine.switches import AXES, switches
 from planner.errors import Issue, ScenarioError
 from planner.scenario import FieldPath, Scenario, declaration_at
 from planner.scenario.step import TrainingStep
@@ -18,16 +18,6 @@ Bound = Literal["memory", "rule", "range", "unknown"]
 
 FITS: frozenset[VerdictKind] = frozenset({"fits"})
 """Even the high end of the band fits."""
-
-AXES: Mapping[PhaseName, Mapping[str, Axis]] = {
-    "design": {"micro_batch_size": "batch", "sequence_length": "sequence"},
-    "preprocessing": {"batch_size": "batch"},
-    "training": {"micro_batch_size": "batch", "sequence_length": "sequence"},
-    "fine_tuning": {"micro_batch_size": "batch", "sequence_length": "sequence"},
-    "evaluation": {"batch_size": "batch", "sequence_length": "sequence"},
-    "serving": {"concurrent_sequences": "batch", "context_length": "sequence"},
-}
-"""The sizes of each phase that can be looked for."""
 
 
 @dataclass(frozen=True, slots=True)

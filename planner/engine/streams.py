@@ -14,9 +14,18 @@ from planner.engine.activations.setting import RECORDED
 from planner.engine.activations.tape import BYTES
 from planner.engine.term import Factor, Term
 from planner.engine.traced import SettledPhase
+from planner.scenario.step import TrainingStep
 
 POOLS = "torch c10/cuda/CUDACachingAllocator.cpp: a block is only reused on the stream it was allocated on"
 IDLE = "torch c10/cuda/CUDACachingAllocator.cpp: the freed block of 16-bit logits is too small for fp32 ones"
+
+
+def idle_terms(phase: TrainingStep, settled: SettledPhase, moment: str) -> tuple[Term, ...]:
+    """Memory reserved but idle at a moment of an FSDP step."""
+    pools = stream_terms(settled, moment)
+    casts = phase.activation_profile == "torchtitan" and phase.loss_upcast and not phase.compile_loss
+    whole = phase.loss_implementation == "full_logits"
+    return (*pools, *idle_logits_term(settled, moment)) if pools and casts and whole else pools
 
 
 def stream_terms(settled: SettledPhase, moment: str) -> tuple[Term, ...]:

@@ -1,11 +1,23 @@
-"""Sizes of a workload at which a framework runs other kernels: what is needed may jump there, even downwards."""
+"""The sizes of a workload, and where a framework runs other kernels: there the need may jump, even downwards."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from planner.engine.plan import PhaseName
 from planner.model.spec import ModelSpec
 
 Axis = Literal["batch", "sequence"]
+
+AXES: Mapping[PhaseName, Mapping[str, Axis]] = {
+    "design": {"micro_batch_size": "batch", "sequence_length": "sequence"},
+    "preprocessing": {"batch_size": "batch"},
+    "training": {"micro_batch_size": "batch", "sequence_length": "sequence"},
+    "fine_tuning": {"micro_batch_size": "batch", "sequence_length": "sequence"},
+    "evaluation": {"batch_size": "batch", "sequence_length": "sequence"},
+    "serving": {"concurrent_sequences": "batch", "context_length": "sequence"},
+}
+"""The sizes of each phase, which may be looked for and swept as arrays."""
 
 ONE_SEQUENCE = "heads of a single sequence are a batch of matrices without a copy"
 WINDOW = "a sequence longer than a layer's window needs a mask, with which attention runs another kernel"

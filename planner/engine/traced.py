@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from planner.engine.activations.lower import Lowered
 from planner.engine.activations.trace import Trace, trace
 from planner.engine.plan import Moment
+from planner.engine.points import Points, points_of
 from planner.engine.term import COMPONENTS, Component, Number, Term
 
 LARGEST_EXACT = 2**62
-BLOCK = 256
-"""Points of a sweep that are multiplied at once: few enough for one thread, so that none waits for another."""
 
 
 @dataclass(frozen=True)
@@ -78,28 +77,31 @@ class TracedPhase:
         """The fullest instant of all, element by element where the workload is an array."""
         if self.parts:
             peaks = np.empty(self.parts[0][0].shape, dtype=np.int64)
-            for points, part in self.parts:
-                peaks[points] = part.peak_bytes()
+            for where, part in self.parts:
+                peaks[where] = part.peak_bytes()
             return peaks
-        values = self._values()
-        size = max((np.size(value) for value in values), default=1)
-        filled = np.empty((len(values), size))
-        for index, value in enumerate(values):
-            filled[index] = value
-        shown = {
-            rows: sum(held_at(self.standing, name).values())
-            for recorded, name in self.rename.items()
-            if (rows := self.trace.moments.get(recorded)) is not None
+        points = self.at_points()
+        highest = points.highest()
+        return highest if points.count > 1 else int(highest[0])
+
+    def at_points(self) -> Points:
+        """The recording at all points of the workload, where the framework runs the same kernels at all of them."""
+        symbols, layers = self.lowered.symbols, self.lowered.layers
+        standing: dict[str, Number] = {
+            recorded: sum(held_at(self.standing, shown).values()) for recorded, shown in self.rename.items()
         }
-        table = self.trace.table.astype(np.float64)
-        highest = np.empty(size, dtype=np.int64)
-        for start in range(0, size, BLOCK):
-            block = slice(start, start + BLOCK)
-            totals = table @ filled[:, block]
-            highest[block] = np.maximum.reduce(
-                [totals[rows.start : rows.stop].max(axis=0) + standing for rows, standing in shown.items()]
-            )
-        return highest if size > 1 else int(highest[0])
+        whole, part = (
+            (self.gradient_shards, 1)
+            if self.exact_gradient_bytes is None
+            else self._gradient_ratio(self.trace.column_values(symbols, layers))
+        )
+
+        def share(component: str, value: Number) -> Number:
+            return value if component != "gradients" or whole == part else -(-value * part // whole)
+
+        sizes = (*(factor.value for factor in symbols.values()), *standing.values())
+        count = max((value.size for value in sizes if isinstance(value, np.ndarray)), default=1)
+        return points_of(self.trace, symbols, layers, share, standing, count)
 
     def settle(self) -> "SettledPhase":
         """For a single workload: every moment at its fullest instant."""

@@ -1,6 +1,7 @@
 """Contradictions and unwise combinations, field by field."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.errors import Issue
@@ -8,15 +9,18 @@ from planner.scenario.phases import Phases
 from planner.scenario.rules.applicability import applicability_rules, applies, lapsed
 from planner.scenario.rules.facts import ListedGpu, ModelFacts, ModelLike, PhaseFacts, Rule, facts_of
 from planner.scenario.rules.hardware import GPU_RULES, hardware_issues, listed_gpus
-from planner.scenario.rules.layout import LAYOUT_RULES
+from planner.scenario.rules.layout import LAYOUT_RULES, sequence_rules
 from planner.scenario.rules.model import model_issues
 from planner.scenario.rules.serving import SERVING_RULES
-from planner.scenario.rules.step import STEP_RULES
+from planner.scenario.rules.serving import SIZE_RULES as SERVING_SIZE_RULES
+from planner.scenario.rules.step import STEP_RULES, length_rules
 from planner.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from planner.hardware import HardwareCatalog
 
+STEP_SIZE_RULES: tuple[Rule, ...] = (length_rules, sequence_rules)
+"""Rules of steps that refuse a batch or a length for its own sake."""
 ALWAYS: tuple[Rule, ...] = (applicability_rules, *GPU_RULES)
 
 
@@ -44,6 +48,25 @@ def lapsed_fields(scenario: Scenario, phase: str) -> tuple[str, ...]:
     """Stated fields of a phase that mean nothing while its other fields are as they are."""
     facts = _facts(scenario, phase, None, ())
     return () if facts is None else tuple(item.field for item in lapsed(facts))
+
+
+def refused_sizes(
+    scenario: Scenario, phase: str, field: str, values: Sequence[int], spec: ModelLike | None
+) -> tuple[bool, ...]:
+    """Which sizes, such as sequence lengths, a rule refuses and not others of these; other fields are as they are."""
+    facts = _facts(scenario, phase, facts_of(spec) if spec is not None and spec.stacks else None, ())
+    rules = SERVING_SIZE_RULES if phase == "serving" else STEP_SIZE_RULES
+    if facts is None or "parallelism" not in facts.kind.model_fields:
+        return (False,) * len(values)
+
+    def errors(value: int) -> frozenset[tuple[str, str]]:
+        changed = replace(facts, phase=facts.phase.model_copy(update={field: value}))
+        found = (issue for rule in rules for issue in rule(changed) if issue.severity == "error")
+        return frozenset((issue.code, issue.path) for issue in found)
+
+    found = [errors(value) for value in values]
+    common = frozenset.intersection(*found)
+    return tuple(bool(own - common) for own in found)
 
 
 def _phase_issues(scenario: Scenario, model: ModelFacts | None, gpus: tuple[ListedGpu, ...]) -> Iterator[Issue]:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from planner.catalog import load_catalog
 from planner.engine.case import Case
-from planner.engine.limits import AXES, largest_fitting, limit, limits
+from planner.engine.limits import largest_fitting, limit, limits
 from planner.engine.plan import PhaseName
+from planner.engine.switches import AXES
 from planner.errors import PlannerError
 from planner.scenario import Scenario
 

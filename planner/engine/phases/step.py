@@ -50,17 +50,24 @@ def plan_step(
 
     `micro_batch_size` and `sequence_length` replace those of the phase, and may be arrays over a sweep.
     """
-    batch = phase.micro_batch_size if micro_batch_size is None else micro_batch_size
-    length = _own_length(phase, phase.sequence_length if sequence_length is None else sequence_length)
+    batch, length = _sizes(phase, micro_batch_size, sequence_length)
     whole = _plan(phase, spec, batch, length)
-    points = _points_apart(spec, batch, length)
+    points = kinds_of_points(spec, batch, length)
     if not points:
         return whole
     parts = ((where, _plan(phase, spec, _at(batch, where), _at(length, where))) for where in points)
     return replace(whole, parts=tuple(parts))
 
 
-def _points_apart(spec: ModelSpec, batch: Number, length: Number) -> tuple[NDArray[np.bool_], ...]:
+def _sizes(
+    phase: TrainingStep, micro_batch_size: Number | None, sequence_length: Number | None
+) -> tuple[Number, Number]:
+    """Sequences and tokens of each on one GPU."""
+    batch = phase.micro_batch_size if micro_batch_size is None else micro_batch_size
+    return batch, own_length(phase, phase.sequence_length if sequence_length is None else sequence_length)
+
+
+def kinds_of_points(spec: ModelSpec, batch: Number, length: Number) -> tuple[NDArray[np.bool_], ...]:
     """Points of a sweep between which other tensors exist; empty where they are the same at all points."""
     if np.size(batch) == 1 and np.size(length) == 1:
         return ()
@@ -79,7 +86,7 @@ def _at(value: Number, points: NDArray[np.bool_]) -> Number:
     return chosen
 
 
-def _own_length(phase: TrainingStep, length: Number) -> Number:
+def own_length(phase: TrainingStep, length: Number) -> Number:
     """Tokens of a sequence on one GPU, trained ones in front included."""
     if phase.parallelism.context > 1:
         length = ceil_div(length, phase.parallelism.context)
@@ -238,11 +245,21 @@ def _exact_gradients(lowered: Lowered, trained_elements: int, *, experts_apart: 
     return trained_elements * BYTES[lowered.recipe.gradient_dtype]
 
 
-def plan_pipeline(phase: TrainingStep, spec: ModelSpec) -> tuple[TracedPhase, ...]:
-    """Every stage of the phase's pipeline, or the one rank's step where there is none."""
+def plan_pipeline(
+    phase: TrainingStep,
+    spec: ModelSpec,
+    *,
+    micro_batch_size: Number | None = None,
+    sequence_length: Number | None = None,
+) -> tuple[TracedPhase, ...]:
+    """Every stage of the phase's pipeline, or the one rank's step where there is none.
+
+    Sizes may be arrays over points of one kind (`kinds_of_points`).
+    """
+    batch, length = _sizes(phase, micro_batch_size, sequence_length)
     if phase.parallelism.pipeline == 1:
-        return (plan_step(phase, spec),)
-    return plan_stages(phase, spec, phase.micro_batch_size, _own_length(phase, phase.sequence_length))
+        return (_plan(phase, spec, batch, length),)
+    return plan_stages(phase, spec, batch, length)
 
 
 def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:

@@ -1,9 +1,11 @@
-"""A trial on a few layers: the model as a configuration with fewer layers would build it."""
+"""A trial step, and the model of a trial on a few layers, as a configuration with fewer layers would build it."""
 
 from dataclasses import replace
 from functools import lru_cache
 
 from planner.model.spec import LayerGroup, ModelSpec, Stack
+from planner.scenario.phases import Design
+from planner.scenario.step import TrainingStep
 
 
 @lru_cache(maxsize=64)
@@ -12,6 +14,13 @@ def reduced(spec: ModelSpec, layers: int | None) -> ModelSpec:
     if layers is None:
         return spec
     return replace(spec, stacks=tuple(_cut(stack, layers) for stack in spec.stacks))
+
+
+@lru_cache(maxsize=64)
+def trial_step(phase: Design) -> TrainingStep:
+    """The trial as a training step whose optimizer keeps no states."""
+    shared = {field: getattr(phase, field) for field in type(phase).model_fields if field in TrainingStep.model_fields}
+    return TrainingStep(**shared, optimizer="sgd")
 
 
 def _cut(stack: Stack, layers: int) -> Stack:

@@ -86,3 +86,5 @@ def policy_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 
 SERVING_RULES = (length_rules, format_rules, drafter_rules, policy_rules)
+SIZE_RULES = (length_rules, policy_rules)
+"""Those that refuse a number of requests or a length for its own sake."""
