@@ -127,7 +127,7 @@ class TestAdapters:
 
 class TestDrafters:
     def test_an_eagle_3_head_of_llama_3_1_8b_weighs_850_megabytes(self):
-        # yuhuili/EAGLE3-LLaMA3.1-Instruct-8B: one file of 0.85 GB in fp16
+        # huggingface.co/yuhuili/EAGLE3-LLaMA3.1-Instruct-8B/tree/main: pytorch_model.bin, fp16, 850 MB
         base = load(model("llama"), speculative_tokens=4, drafter={"method": "eagle3"})
         drafted = drafted_load(base)
         assert drafted is not None

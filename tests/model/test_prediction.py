@@ -1,8 +1,4 @@
-"""Layers for multi-token prediction: in the file, in no count but their own.
-
-Unverified: totals said to be the Hub's have not been compared with its pages, so they count as regression guards, not
-as independent evidence.
-"""
+"""Layers for multi-token prediction: in the file, in no count but their own."""
 
 from typing import Any
 
@@ -22,7 +18,8 @@ def preset(identifier: str) -> Any:
 @pytest.mark.parametrize(
     ("identifier", "held", "buffers"),
     [
-        # What the Hub states for the repository's safetensors, and the corrections of the routers among it: 160 for
+        # `safetensors.total` of the Hub's answer on each repository, as two public lists of models copy it (and a third
+        # for Qwen/Qwen3.6-35B-A3B, of the same sizes as Qwen3.5), and the corrections of the routers among it: 160 for
         # each of GLM-4.5's 89 + 1 layers with experts.
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", 81_324_862_720, 0),
         ("Qwen/Qwen3.5-35B-A3B", 35_951_822_704, 0),
