@@ -18,6 +18,10 @@ DALI_SOURCE = (
 DECODED_SOURCE = "torch/utils/data/_utils/fetch.py: a worker makes the samples of a batch one after the other"
 SHUFFLE_SOURCE = "datasets IterableDataset.shuffle: the buffer holds that many samples"
 STEP_SOURCE = "datasets Dataset.map, batched: so many samples are read, tokenized and converted at a time"
+BEFORE_SOURCE = (
+    "datasets/arrow_dataset.py _map_single: the loop's variable holds the step before until the next is made; measured "
+    "on a real map"
+)
 WRITER_SOURCE = "datasets/arrow_writer.py: DEFAULT_MAX_BATCH_SIZE rows are buffered per process before they are written"
 WHOLE_SOURCE = "datasets keep_in_memory: everything that is stored last is held as well"
 
@@ -71,6 +75,7 @@ def _tokenizing(phase: Preprocessing, sample: Sample, hands: Factor) -> tuple[Te
     known = amounts()
     rows, tokens = Factor("samples", phase.map_batch_samples), Factor("tokens", sample.values)
     lists = known["list_token_bytes"]
+    steps_before = int(phase.samples > phase.map_batch_samples * larger(phase.workers, 1))
     columns = Factor("bytes", phase.stored_bytes_per_token)
     return (
         Term("data", "texts being tokenized", (hands, rows, Factor("bytes per sample", sample.raw_bytes)), HOST,
@@ -78,6 +83,8 @@ def _tokenizing(phase: Preprocessing, sample: Sample, hands: Factor) -> tuple[Te
         Term("data", "tokenizer's encodings", (hands, rows, tokens, known["encoding_bytes"].factor("bytes")), HOST,
              known["encoding_bytes"].source),
         Term("data", "tokens in Python lists", (hands, rows, tokens, lists.factor("bytes")), HOST, lists.source),
+        Term("data", "tokens of the step before",
+             (hands, Factor("steps", steps_before), rows, tokens, lists.factor("bytes")), HOST, BEFORE_SOURCE),
         Term("data", "Arrow writers", (hands, rows, tokens, columns), HOST, WRITER_SOURCE),
     )  # fmt: skip
 
