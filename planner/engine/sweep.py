@@ -21,9 +21,9 @@ from planner.engine.points import Integers
 from planner.engine.swept import Kind, Sizes, kind_of, parts_of, sizes_on
 from planner.engine.switches import AXES
 from planner.errors import Issue, PlannerError
-from planner.scenario import FieldPath, Scenario, declaration_at
+from planner.scenario import FieldPath, Scenario, declaration_at, validate
 from planner.scenario.hardware import Hardware
-from planner.scenario.issues import refused_sizes
+from planner.scenario.issues import gpu_errors, refused_sizes
 
 GPU: FieldPath = ("hardware", "judge")
 """The path of an axis of GPUs: each is the only one of its configurations."""
@@ -85,12 +85,8 @@ def sweep(
     hardware = {gpu: Case.of(scenario, phase, catalog, gpu).scenario.hardware for gpu in gpus}
     for values in product(*(axis.values for axis in choices)):
         chosen = dict(zip((axis.path for axis in choices), values, strict=True))
-        case = base.changed(chosen.items())
-        on = {gpu: replace(case, scenario=case.scenario.model_copy(update={"hardware": hardware[gpu]})) for gpu in gpus}
-        for block in _blocks(case, on, sizes, chunk):
-            gpu, found = block
-            shown = {**chosen, GPU: gpu} if shows_gpu else chosen
-            yield replace(found, choices=shown)
+        for gpu, block in _blocks(base.changed(chosen.items()), hardware, sizes, chunk):
+            yield replace(block, choices={**chosen, GPU: gpu} if shows_gpu else chosen)
 
 
 def _check(base: Case, axis: Axis) -> None:
@@ -113,15 +109,19 @@ def _is_size(base: Case, axis: Axis) -> bool:
     return axis.path[:-1] == base.path() and axis.path[-1] in AXES[base.phase]
 
 
-def _blocks(case: Case, on: Mapping[str, Case], sizes: Sequence[Axis], chunk: int) -> Iterator[tuple[str, Block]]:
+def _blocks(
+    case: Case, hardware: Mapping[str, Hardware], sizes: Sequence[Axis], chunk: int
+) -> Iterator[tuple[str, Block]]:
     """The configurations of one choice, for each GPU."""
     shape = tuple(len(axis.values) for axis in sizes)
     columns = [np.array(axis.values, dtype=np.int64) for axis in sizes]
     legal = [~np.array(_refused(case, axis), dtype=bool) for axis in sizes]
     first = [int(column[mask.argmax()]) for column, mask in zip(columns, legal, strict=True)]
-    smallest = [(axis.path, value) for axis, value in zip(sizes, first, strict=True)]
-    judged = {gpu: own.changed(smallest) for gpu, own in on.items()}
-    refusals = {gpu: next(iter(own.errors), None) for gpu, own in judged.items()}
+    case = case.changed((axis.path, value) for axis, value in zip(sizes, first, strict=True))
+    cases = {
+        gpu: replace(case, scenario=case.scenario.model_copy(update={"hardware": own})) for gpu, own in hardware.items()
+    }
+    refusals = _refusals(case, cases)
     kind = kind_of(case)
     total = prod(shape)
     for start in range(0, total, chunk):
@@ -130,7 +130,15 @@ def _blocks(case: Case, on: Mapping[str, Case], sizes: Sequence[Axis], chunk: in
         allowed = np.ones(min(chunk, total - start), dtype=bool)
         for mask, place in zip(legal, places, strict=True):
             allowed &= mask[place]
-        yield from _judged(judged, refusals, kind, points, allowed)
+        yield from _judged(cases, refusals, kind, points, allowed)
+
+
+def _refusals(case: Case, cases: Mapping[str, Case]) -> dict[str, Issue | None]:
+    """The first error of the choice on each GPU: one that it has anywhere, or of what the GPU cannot do."""
+    anywhere = validate(case.scenario, case.spec, None)
+    refusal = next((issue for issue in anywhere if issue.severity == "error"), None)
+    known = case.catalog.hardware
+    return {gpu: refusal or next(iter(gpu_errors(own.scenario, own.phase, known)), None) for gpu, own in cases.items()}
 
 
 def _refused(case: Case, axis: Axis) -> tuple[bool, ...]:

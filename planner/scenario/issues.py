@@ -1,10 +1,13 @@
 """Contradictions and unwise combinations, field by field."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planner.errors import Issue
+from planner.scenario.hardware import Hardware
+from planner.scenario.parallelism import Parallelism
 from planner.scenario.phases import Phases
 from planner.scenario.rules.applicability import applicability_rules, applies, lapsed
 from planner.scenario.rules.facts import ListedGpu, ModelFacts, ModelLike, PhaseFacts, Rule, facts_of
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from planner.hardware import HardwareCatalog
 
 STEP_SIZE_RULES: tuple[Rule, ...] = (length_rules, sequence_rules)
-"""Rules of steps that refuse a batch or a length for its own sake."""
+"""Rules of steps that refuse a length for its own sake."""
 ALWAYS: tuple[Rule, ...] = (applicability_rules, *GPU_RULES)
 
 
@@ -50,21 +53,51 @@ def lapsed_fields(scenario: Scenario, phase: str) -> tuple[str, ...]:
     return () if facts is None else tuple(item.field for item in lapsed(facts))
 
 
+def gpu_errors(scenario: Scenario, phase: str, hardware: "HardwareCatalog") -> tuple[Issue, ...]:
+    """What a phase asks for and the judging GPU cannot do."""
+    facts = _facts(scenario, phase, None, listed_gpus(scenario.hardware, hardware))
+    found = () if facts is None else (issue for rule in GPU_RULES for issue in rule(facts))
+    return tuple(issue for issue in found if issue.severity == "error")
+
+
 def refused_sizes(
-    scenario: Scenario, phase: str, field: str, values: Sequence[int], spec: ModelLike | None
+    scenario: Scenario, phase: str, field: str, values: tuple[int, ...], spec: ModelLike | None
 ) -> tuple[bool, ...]:
     """Which sizes, such as sequence lengths, a rule refuses and not others of these; other fields are as they are."""
     facts = _facts(scenario, phase, facts_of(spec) if spec is not None and spec.stacks else None, ())
-    rules = SERVING_SIZE_RULES if phase == "serving" else STEP_SIZE_RULES
     if facts is None or "parallelism" not in facts.kind.model_fields:
         return (False,) * len(values)
+    if phase != "serving":
+        # No rule of steps minds a batch.
+        mind = field == "sequence_length"
+        return refused_lengths(facts.model, facts.phase.parallelism, values) if mind else (False,) * len(values)
+    changed = (replace(facts, phase=facts.phase.model_copy(update={field: value})) for value in values)
+    return _apart([_errors(SERVING_SIZE_RULES, one) for one in changed])
 
-    def errors(value: int) -> frozenset[tuple[str, str]]:
-        changed = replace(facts, phase=facts.phase.model_copy(update={field: value}))
-        found = (issue for rule in rules for issue in rule(changed) if issue.severity == "error")
-        return frozenset((issue.code, issue.path) for issue in found)
 
-    found = [errors(value) for value in values]
+@dataclass(frozen=True, slots=True)
+class Length:
+    """All that the rules of lengths look at in a step."""
+
+    sequence_length: int
+    parallelism: Parallelism
+
+
+@lru_cache(maxsize=256)
+def refused_lengths(model: ModelFacts | None, layout: Parallelism, values: tuple[int, ...]) -> tuple[bool, ...]:
+    """Which lengths a rule refuses under a layout, and not others of these."""
+    hardware = Hardware()
+    found = (PhaseFacts("training", Length(value, layout), model, (), hardware) for value in values)
+    return _apart([_errors(STEP_SIZE_RULES, one) for one in found])
+
+
+def _errors(rules: Iterable[Rule], facts: PhaseFacts) -> frozenset[tuple[str, str]]:
+    found = (issue for rule in rules for issue in rule(facts) if issue.severity == "error")
+    return frozenset((issue.code, issue.path) for issue in found)
+
+
+def _apart(found: Sequence[frozenset[tuple[str, str]]]) -> tuple[bool, ...]:
+    """Which of them have an error that not all have."""
     common = frozenset.intersection(*found)
     return tuple(bool(own - common) for own in found)
 

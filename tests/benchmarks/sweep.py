@@ -1,52 +1,60 @@
-"""A sweep of 100 000 training configurations, per configuration ÷ one training analysis of llm-analysis.
+"""A sweep of 1 000 000 training configurations, per configuration ÷ one estimate, and ÷ one analysis of llm-analysis.
 
-Precision, checkpointing, attention and ZeRO stage are looped over; micro-batch size and sequence length are arrays.
+Every configuration gets what its process needs, the band around that, and a verdict on its GPU. Checkpointing, ZeRO
+stage and tensor parallelism are looped over, micro-batch size and sequence length are arrays, five GPUs are judged.
 """
 
 import itertools
 import logging
 from pathlib import Path
 
-import numpy as np
-
 from harness import Ratio, compare
-from planner.engine.phases.step import plan_step
-from planner.model import resolve_model
-from planner.model.spec import ModelSpec
+from planner.catalog import Catalog, load_catalog
+from planner.engine.estimate import estimate
+from planner.engine.sweep import GPU, Axis, count, sweep
 from planner.scenario import Scenario, load_scenario
 
 DATA = Path(__file__).resolve().parent.parent / "cli" / "data"
-CATEGORIES = {
-    ("precision",): ("bf16", "amp-bf16"),
-    ("activation_checkpointing",): ("none", "full"),
-    ("attention_implementation",): ("sdpa", "eager"),
-    ("parallelism", "zero_stage"): (0, 1, 2, 3),
-}
-BATCHES = np.arange(1, 26)
-LENGTHS = np.arange(64, 64 * 126, 64)
-CONFIGURATIONS = 2 * 2 * 2 * 4 * len(BATCHES) * len(LENGTHS)
+STEP = ("phases", "training")
+AXES = (
+    Axis((*STEP, "activation_checkpointing"), ("none", "full")),
+    Axis((*STEP, "parallelism", "zero_stage"), (0, 1, 2, 3)),
+    Axis((*STEP, "parallelism", "tensor"), (1, 2, 4, 8)),
+    Axis((*STEP, "micro_batch_size"), tuple(range(1, 51))),
+    Axis((*STEP, "sequence_length"), tuple(range(64, 64 * 126, 64))),
+    Axis(GPU, ("h100-sxm5-80gb", "h200-sxm-141gb", "a100-sxm4-80gb", "l40s", "rtx-4090")),
+)
+CONFIGURATIONS = count(AXES)
 
 
-def sweep(scenario: Scenario, spec: ModelSpec) -> int:
-    """Peaks of all configurations; returns how many were computed."""
-    batches, lengths = (axis.ravel() for axis in np.meshgrid(BATCHES, LENGTHS))
-    done = 0
-    for choice in itertools.product(*CATEGORIES.values()):
-        chosen = scenario
-        for path, value in zip(CATEGORIES, choice, strict=True):
-            chosen = chosen.with_value(("phases", "training", *path), value)
-        peaks = plan_step(chosen.phases.training, spec, micro_batch_size=batches, sequence_length=lengths).peak_bytes()
-        done += len(peaks)
-    return done
+def sweep_all(scenario: Scenario, catalog: Catalog) -> int:
+    """Judge all configurations; returns how many were computed."""
+    return sum(len(block) for block in sweep(scenario, "training", catalog, AXES))
+
+
+def estimates(scenario: Scenario) -> list[Scenario]:
+    """The training phase alone, at many lengths."""
+    alone = scenario.with_value(("phases",), {"training": scenario.phases.training.model_dump(exclude_unset=True)})
+    return [alone.with_value((*STEP, "sequence_length"), length) for length in range(1024, 8192, 16)]
 
 
 def measure(rounds: int = 7) -> list[Ratio]:
-    scenario = load_scenario(DATA / "llama.vramplan")
-    spec = resolve_model(scenario.model)
-    assert sweep(scenario, spec) == CONFIGURATIONS == 100_000
-    ratio = compare("", lambda: sweep(scenario, spec), _peer(), limit=None, rounds=rounds, calls=(1, 200))
-    name = "sweep, per configuration ÷ training analysis of llm-analysis"
-    return [Ratio(name, ratio.ours / CONFIGURATIONS, ratio.theirs, 1 / 300)]
+    scenario, catalog = load_scenario(DATA / "llama.vramplan"), load_catalog()
+    assert sweep_all(scenario, catalog) == CONFIGURATIONS == 1_000_000
+    ours = itertools.cycle(estimates(scenario))
+
+    def all_of_them() -> object:
+        return sweep_all(scenario, catalog)
+
+    single = compare("", all_of_them, lambda: estimate(next(ours), catalog), limit=None, rounds=rounds, calls=(1, 400))
+    peer = compare("", all_of_them, _peer(), limit=None, rounds=rounds, calls=(1, 400))
+    return [
+        Ratio(f"sweep, per configuration ÷ {name}", ratio.ours / CONFIGURATIONS, ratio.theirs, limit)
+        for name, ratio, limit in (
+            ("training estimate", single, 1 / 500),
+            ("training analysis of llm-analysis", peer, 1 / 1000),
+        )
+    ]
 
 
 def _peer():

@@ -1,5 +1,6 @@
 """A sweep equals single estimates to the byte, for every kind of phase, and refuses what the rules refuse."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from planner.catalog import load_catalog
 from planner.engine.case import Case
 from planner.engine.plan import PhaseName
-from planner.engine.sweep import GPU, REFUSED, VERDICTS, Axis, Block, count, sweep
+from planner.engine.sweep import FITS, GPU, REFUSED, VERDICTS, Axis, Block, count, sweep
 from planner.errors import PlannerError
 from planner.scenario import Scenario
 
@@ -154,6 +155,27 @@ def test_chunks_hold_the_same_configurations_as_one_block() -> None:
     assert [len(piece) for piece in pieces] == [10, 10, 10, 10, 10, 10, 3]
     for name in ("process_bytes", "low_bytes", "high_bytes", "verdicts"):
         assert np.array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), getattr(whole, name))
+
+
+def test_a_million_configurations_stay_below_500_mb() -> None:
+    asked = scenario(LLAMA, "training", {"parallelism": {"data": 8}})
+    swept = [
+        *axes(
+            "training",
+            activation_checkpointing=("none", "full"),
+            parallelism__zero_stage=(0, 3),
+            micro_batch_size=tuple(range(1, 251)),
+            sequence_length=tuple(range(8, 8008, 8)),
+        ),
+        Axis(GPU, ("h100-sxm5-80gb",)),
+    ]
+    assert count(swept) == 1_000_000
+    tracemalloc.start()
+    fitting = sum(int((block.verdicts == FITS).sum()) for block in sweep(asked, "training", CATALOG, swept))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < fitting < 1_000_000
+    assert peak < 500 * 10**6
 
 
 def test_layouts_that_do_not_divide_the_heads_are_refused_and_say_why() -> None:
