@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from planner.chart.geometry import Rect
-from planner.chart.labels import LABEL_GAP, LINE_HEIGHT, Label, Sizes, Slot, value_y
+from planner.chart.labels import LABEL_GAP, LINE_HEIGHT, Label, Sizes, Slot, capacity_y, value_y
 from planner.chart.spec import Axis, Bar, CapacityLine
 from planner.chart.text import Measure, wrap, wraps_whole
 
@@ -39,7 +39,7 @@ def bar_labels(
     then it stays, and the line is to be interrupted behind it, as behind chips. All stay in the bar's column, and
     below `top`, which may lie above the plot. Numbers too wide are set smaller, never shortened.
     """
-    line_ys = [value_y(line.capacity_bytes, axis, slot.column) for line in lines]
+    line_ys = [capacity_y(line, axis, slot.column) for line in lines]
     if bar.limit_bytes is not None:
         line_ys.append(value_y(bar.limit_bytes, axis, slot.column))
     ground = value_y(bar.top_bytes, axis, slot.column) - LABEL_GAP

@@ -3,29 +3,23 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from planner.chart.bar_parts import axis_of, chip_of, legend_of, segments_of, verdict_text
 from planner.chart.names import (
-    COMPONENT_NAMES,
     PHASE_LABELS,
     PHASE_NAMES,
     PHASE_SHORT_NAMES,
     ROLE_NAMES,
     ROLE_SHORT_NAMES,
 )
-from planner.chart.numbers import axis_ticks, size_text
-from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS
-from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment
+from planner.chart.numbers import size_text
+from planner.chart.spec import Bar, CapacityLine, ChartSpec
 from planner.chart.text import one_line
 from planner.engine.plan import PHASES, PhaseName, PhasePlan, Plan, Verdict
-from planner.engine.term import COMPONENTS
 from planner.hardware import ChosenGpu
-from planner.units import GIB, SizeUnit
+from planner.units import SizeUnit
 
 OWN_GPUS = "own GPUs"
 LIFECYCLE_TITLE = "Peak VRAM per GPU by lifecycle phase"
-
-_ROOM_ABOVE_CHIP = 1.24  # bar ÷ axis when a total and a chip stand above the tallest bar
-_ROOM_ABOVE_TOTAL = 1.12
-_ROOM_ABOVE_LINE = 1.08
 
 
 def lifecycle_chart(
@@ -59,8 +53,8 @@ def lifecycle_chart(
         subtitle=one_line(_default_subtitle(plan, capacities) if subtitle is None else subtitle),
         bars=bars,
         capacities=capacities,
-        axis=_axis(bars, capacities, unit),
-        legend=_legend(bars),
+        axis=axis_of(bars, capacities, "VRAM per GPU", unit),
+        legend=legend_of(bars),
         footnote=one_line(footnote),
     )
 
@@ -87,50 +81,16 @@ def _bar(
         label=PHASE_LABELS[name],
         short_name=PHASE_SHORT_NAMES[name],
         caption=caption,
-        segments=_segments(phase, unit),
+        segments=segments_of(phase.components, unit),
         total_bytes=total,
         total_label=size_text(total, unit),
         low_bytes=phase.peak.low_bytes,
         high_bytes=phase.peak.high_bytes,
         note="" if total else ("host RAM only" if phase.host_ram_bytes else "no VRAM"),
-        chip=_chip(verdict, unit) if verdict else None,
-        verdict=_verdict_text(verdict, unit) + _budget_text(verdict, capacities, unit) if verdict else "",
+        chip=chip_of(verdict, unit) if verdict else None,
+        verdict=verdict_text(verdict, unit) + _budget_text(verdict, capacities, unit) if verdict else "",
         limit_bytes=verdict.capacity_bytes if verdict else None,
     )
-
-
-def _segments(phase: PhasePlan, unit: SizeUnit) -> tuple[Segment, ...]:
-    segments: list[Segment] = []
-    start = 0
-    for component in COMPONENTS:
-        size = phase.components.get(component, 0)
-        if size > 0:
-            label = f"{size_text(size, unit)} {unit}"
-            segments.append(Segment(component, COMPONENT_NAMES[component], start, size, label))
-            start += size
-    return tuple(segments)
-
-
-def _chip(verdict: Verdict, unit: SizeUnit) -> Chip | None:
-    headroom = verdict.headroom_bytes
-    missing = f"+{size_text(-headroom, unit)}" if headroom is not None and headroom < 0 else ""
-    if verdict.verdict == "oom":
-        return Chip("oom", f"OOM {missing}".strip(), missing or "OOM")
-    if verdict.verdict == "tight":
-        return Chip("tight", "tight", "tight")
-    return Chip("unknown", "unknown", "?") if verdict.verdict == "unknown" else None
-
-
-def _verdict_text(verdict: Verdict, unit: SizeUnit) -> str:
-    if verdict.verdict == "unknown":
-        return "unknown" + (f": {', '.join(verdict.missing)} is not known" if verdict.missing else "")
-    if verdict.headroom_bytes is None:
-        return "out of memory" if verdict.verdict == "oom" else verdict.verdict
-    by = f"{size_text(abs(verdict.headroom_bytes), unit)} {unit}"
-    beyond = verdict.headroom_bytes < 0
-    if verdict.verdict == "oom":
-        return f"out of memory by {by}" if beyond else "out of memory"
-    return f"{verdict.verdict}, {by} {'beyond' if beyond else 'free'}"
 
 
 def _budget_text(verdict: Verdict, capacities: Iterable[CapacityLine], unit: SizeUnit) -> str:
@@ -163,22 +123,6 @@ def _judged_capacity(plan: Plan, gpu: str) -> int | None:
         if name != "serving" and (verdict := phase.verdicts.get(gpu)) and verdict.capacity_bytes is not None
     ]
     return max(judged, default=None)
-
-
-def _axis(bars: Iterable[Bar], capacities: Iterable[CapacityLine], unit: SizeUnit) -> Axis:
-    needed = [bar.top_bytes * (_ROOM_ABOVE_CHIP if bar.chip else _ROOM_ABOVE_TOTAL) for bar in bars]
-    needed += [line.capacity_bytes * _ROOM_ABOVE_LINE for line in capacities]
-    maximum = round(max(needed, default=0)) or GIB
-    return Axis(f"VRAM per GPU ({unit})", unit, axis_ticks(maximum, unit), maximum)
-
-
-def _legend(bars: Sequence[Bar]) -> tuple[LegendEntry, ...]:
-    present = {segment.component for bar in bars for segment in bar.segments}
-    return tuple(
-        LegendEntry(component, COMPONENT_NAMES[component], COMPONENT_COLOURS[component], COMPONENT_PATTERNS[component])
-        for component in COMPONENTS
-        if component in present
-    )
 
 
 def _default_subtitle(plan: Plan, capacities: Iterable[CapacityLine]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.chart.geometry import Line, Rect, spread
-from planner.chart.labels import LABEL_GAP, LINE_HEIGHT, Label, Sizes, value_y
+from planner.chart.labels import LABEL_GAP, LINE_HEIGHT, Label, Sizes, capacity_y
 from planner.chart.spec import Axis, CapacityLine
 from planner.chart.text import ELLIPSIS, Measure, elide
 
@@ -42,7 +42,7 @@ def capacity_labels(
     size = min(sizes.capacity, plot.height / len(lines) / LINE_HEIGHT)
     height = size * LINE_HEIGHT
     ordered = sorted(lines, key=lambda line: -line.capacity_bytes)
-    ys = [value_y(line.capacity_bytes, axis, plot) for line in ordered]
+    ys = [capacity_y(line, axis, plot) for line in ordered]
     centres = spread(ys, height, plot.y + height / 2, plot.bottom - height / 2)
     room = max(margin - _LEADER, 0.0)
     return tuple(
@@ -66,8 +66,8 @@ def _shortened(line: CapacityLine, room: float, size: float, measure: Measure) -
     """The label, with its name shortened before its number is touched."""
     if measure(line.label, size, line.judge) <= room:
         return line.label
-    end = f" · {line.size_label}"
+    end = f" · {line.size_text}"
     name = elide(line.name, room - measure(end, size, line.judge), size, line.judge, measure)
     if name in ("", ELLIPSIS):
-        return elide(line.size_label, room, size, line.judge, measure)
+        return elide(line.size_text, room, size, line.judge, measure)
     return name + end

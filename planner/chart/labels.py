@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from planner.chart.geometry import Rect
-from planner.chart.spec import Axis
+from planner.chart.spec import Axis, CapacityLine
 
 Anchor = Literal["left", "middle", "right"]
 Role = Literal["ink", "text", "muted"]
@@ -81,6 +81,11 @@ def slots(count: int, plot: Rect) -> tuple[Slot, ...]:
 def value_y(value_bytes: float, axis: Axis, plot: Rect) -> float:
     """Where a value lies: zero at the plot's bottom, the axis's maximum at its top."""
     return plot.bottom - plot.height * value_bytes / axis.maximum_bytes
+
+
+def capacity_y(line: CapacityLine, axis: Axis, plot: Rect) -> float:
+    """Where a capacity's line lies: at its value, or at the plot's top where that is beyond the axis."""
+    return plot.y if line.beyond else value_y(line.capacity_bytes, axis, plot)
 
 
 def value_rect(low_bytes: float, high_bytes: float, axis: Axis, slot: Slot) -> Rect:

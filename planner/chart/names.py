@@ -12,6 +12,7 @@ COMPONENT_NAMES: dict[Component, str] = {
     "kv_cache": "KV cache",
     "temporaries": "Temporaries",
     "overhead": "Overhead",
+    "data": "Data",
 }
 
 PHASE_NAMES: dict[PhaseName, str] = {

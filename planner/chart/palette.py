@@ -19,6 +19,7 @@ COMPONENT_COLOURS: dict[Component, str] = {
     "kv_cache": "#AA3377",
     "temporaries": "#4A38A8",
     "overhead": "#B8BEC7",
+    "data": "#44AA99",
 }
 
 COMPONENT_PATTERNS: dict[Component, Pattern] = {
@@ -30,6 +31,7 @@ COMPONENT_PATTERNS: dict[Component, Pattern] = {
     "kv_cache": "vertical",
     "temporaries": "cross",
     "overhead": "solid",
+    "data": "grid",
 }
 
 PATTERN_LINES: dict[Pattern, tuple[tuple[float, float], ...]] = {

@@ -5,13 +5,18 @@ the table for copying. The texts in it are final (unit, digits, wording), so tha
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from planner.engine.plan import PhaseName
 from planner.engine.term import Component
 from planner.units import SizeUnit
 
 ChipKind = Literal["oom", "tight", "unknown"]
+Resource = Literal["vram", "host_ram", "storage"]
+"""What a chart is about: memory of a GPU, RAM of a server, or disks."""
+WHOLE: Final = "programme"
+BarName = PhaseName | Literal["programme"]
+"""A phase, or all of them together."""
 Pattern = Literal["solid", "diagonal", "horizontal", "back_diagonal", "cross", "vertical", "grid", "dense_diagonal"]
 
 
@@ -43,9 +48,9 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One phase, or a group of GPUs that works for it: its segments from the axis upwards, and what is said of them."""
+    """One phase, a group of GPUs that works for it, or all phases: its segments upwards, and what is said of them."""
 
-    phase: PhaseName
+    phase: BarName
     name: str
     label: str
     """The name with soft hyphens where `planner.chart.text.wrap` may break it."""
@@ -65,7 +70,7 @@ class Bar:
     verdict: str
     """The judge's verdict as a sentence without a full stop; empty if there is no judge."""
     limit_bytes: int | None
-    """What the judging GPU gives this phase. A serving engine's budget is lower than the GPU's capacity line."""
+    """What the judge gives this phase. A serving engine's budget is lower than the GPU's capacity line."""
     group: str = ""
     """The role whose own GPUs this bar is for; empty for the GPUs that run the phase itself."""
 
@@ -89,10 +94,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class CapacityLine:
-    """The usable memory of one GPU, as a horizontal line."""
+    """The usable memory of one GPU, or what a server offers, as a horizontal line."""
 
     gpu: str
-    """The catalogue id, as in `Plan.phases[...].verdicts`."""
+    """The catalogue id, as in `Plan.phases[...].verdicts`; for servers, what of them the line is."""
     name: str
     """Short, such as `L40S`."""
     size_label: str
@@ -101,11 +106,18 @@ class CapacityLine:
     judge: bool
     note: str = ""
     """Where the figure is not measured: how it was arrived at."""
+    beyond: bool = False
+    """So far above every bar that it is drawn at the upper end of the axis, and marked as lying beyond it."""
+
+    @property
+    def size_text(self) -> str:
+        """The size as the line's label has it."""
+        return f"{self.size_label} ↑" if self.beyond else self.size_label
 
     @property
     def label(self) -> str:
         """Such as `L40S · 44.4 GiB`."""
-        return f"{self.name} · {self.size_label}"
+        return f"{self.name} · {self.size_text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,7 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
-    """One stacked bar per phase, and per further group of GPUs, against the capacities of the chosen GPUs."""
+    """One stacked bar per phase, and per further group of GPUs, against what the chosen GPUs or servers offer."""
 
     title: str
     subtitle: str
@@ -146,6 +158,7 @@ class ChartSpec:
     axis: Axis
     legend: tuple[LegendEntry, ...]
     footnote: str = ""
+    resource: Resource = "vram"
 
     @property
     def judge(self) -> CapacityLine | None:

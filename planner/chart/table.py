@@ -1,30 +1,38 @@
 """The chart in words: a table for copying, and a description for screen readers and picture files."""
 
 from planner.chart.numbers import size_text
-from planner.chart.spec import Bar, ChartSpec
+from planner.chart.spec import Bar, ChartSpec, Resource
+
+_TOTALS: dict[Resource, tuple[str, ...]] = {
+    "vram": ("Peak", "Low", "High"),
+    "host_ram": ("Held", "With page cache"),
+    "storage": ("Stored",),
+}
+_OFFERS: dict[Resource, tuple[str, str]] = {
+    "vram": ("GPU", "Usable"),
+    "host_ram": ("Server", "Offered"),
+    "storage": ("Disks", "Offered"),
+}
+"""The head of the capacities in a table."""
+_OFFERED: dict[Resource, str] = {"vram": "Usable memory", "host_ram": "Offered", "storage": "Offered"}
 
 
 def chart_table(spec: ChartSpec) -> str:
     """The chart as a table, columns divided by tabs, as spreadsheets and documents paste it.
 
-    One row per phase with its components, total, band and verdict; then one row per GPU with its usable memory.
+    One row per phase with its components, total, band and verdict; then one row per capacity.
     """
     unit = spec.axis.unit
     components = [entry.component for entry in spec.legend]
     head = ["Phase", *(f"{entry.name} ({unit})" for entry in spec.legend)]
-    rows = [[*head, f"Peak ({unit})", f"Low ({unit})", f"High ({unit})", "Verdict"]]
+    rows = [[*head, *(f"{name} ({unit})" for name in _TOTALS[spec.resource]), "Verdict"]]
     for bar in spec.bars:
         sizes = {segment.component: segment.size_bytes for segment in bar.segments}
-        numbers = [*(sizes.get(component, 0) for component in components), bar.total_bytes, bar.low_bytes]
-        rows.append(
-            [
-                _full_name(bar),
-                *(size_text(number, unit) for number in (*numbers, bar.high_bytes)),
-                bar.note or bar.verdict,
-            ]
-        )
+        numbers = [*(sizes.get(component, 0) for component in components), *_totals(spec.resource, bar)]
+        rows.append([_full_name(bar), *(size_text(number, unit) for number in numbers), bar.note or bar.verdict])
     if spec.capacities:
-        rows += [[], ["GPU", f"Usable ({unit})"]]
+        what, offer = _OFFERS[spec.resource]
+        rows += [[], [what, f"{offer} ({unit})"]]
         rows += [[line.name, size_text(line.capacity_bytes, unit)] for line in spec.capacities]
     return "\n".join("\t".join(row) for row in rows) + "\n"
 
@@ -42,8 +50,15 @@ def chart_description(spec: ChartSpec) -> str:
         verdict = f"; {bar.verdict}" if bar.verdict else ""
         sentences.append(f"{_full_name(bar)}: {bar.total_label} {unit} ({parts}){verdict}.")
     if spec.capacities:
-        sentences.append("Usable memory: " + "; ".join(line.label for line in spec.capacities) + ".")
+        sentences.append(f"{_OFFERED[spec.resource]}: " + "; ".join(line.label for line in spec.capacities) + ".")
     return " ".join(sentences)
+
+
+def _totals(resource: Resource, bar: Bar) -> tuple[int, ...]:
+    """What `_TOTALS` names."""
+    if resource == "vram":
+        return bar.total_bytes, bar.low_bytes, bar.high_bytes
+    return (bar.total_bytes, bar.high_bytes) if resource == "host_ram" else (bar.total_bytes,)
 
 
 def _full_name(bar: Bar) -> str:

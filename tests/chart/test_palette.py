@@ -1,7 +1,7 @@
 """Colours and patterns tell components apart."""
 
 from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS, DARK, LIGHT, PATTERN_LINES, ChartPalette
-from planner.engine.term import COMPONENTS
+from planner.engine.term import HOST_COMPONENTS
 
 
 def contrast(one: str, other: str) -> float:
@@ -17,8 +17,8 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_every_component_has_its_own_colour_and_a_known_pattern() -> None:
-    assert set(COMPONENT_COLOURS) == set(COMPONENT_PATTERNS) == set(COMPONENTS)
-    assert len(set(COMPONENT_COLOURS.values())) == len(COMPONENTS)
+    assert set(COMPONENT_COLOURS) == set(COMPONENT_PATTERNS) == set(HOST_COMPONENTS)
+    assert len(set(COMPONENT_COLOURS.values())) == len(HOST_COMPONENTS)
     assert set(COMPONENT_PATTERNS.values()) <= set(PATTERN_LINES)
 
 

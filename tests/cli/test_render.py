@@ -15,3 +15,12 @@ def test_the_self_test_passes(command):
     outcome = command("--self-test")
     assert (outcome.status, outcome.err) == (0, "")
     assert "reference plan" in outcome.out
+
+
+def test_host_ram_and_storage_are_drawn_below_each_other(command, tmp_path, plan_file):
+    picture = tmp_path / "chart.svg"
+    outcome = command("render", plan_file, picture, "--view", "host-storage")
+    assert (outcome.status, outcome.err) == (0, "")
+    text = picture.read_text("utf-8")
+    assert text.index("Host RAM per server (GiB)") < text.index("Storage of the job (GiB)")
+    assert 'viewBox="0 0 960 1120"' in text

@@ -1,13 +1,15 @@
 """A chart as a file or an image: PNG, SVG and PDF by the file's suffix, painted by the one painter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRect, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import QImage, QImageWriter, QPagedPaintDevice, QPageLayout, QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
 from planner import __version__
+from planner.chart.labels import Label
 from planner.chart.paint.application import painting_application
 from planner.chart.paint.bars import paint
 from planner.chart.paint.style import ChartStyle
@@ -21,8 +23,12 @@ DPI = 96
 """Logical pixels per inch everywhere. QSvgGenerator's own default of 72 draws text and geometry at odds."""
 
 
+Charts: TypeAlias = ChartSpec | Sequence[ChartSpec]
+"""One chart, or several that belong together and stand below each other."""
+
+
 def export_chart(
-    spec: ChartSpec,
+    spec: Charts,
     path: Path,
     *,
     width: int = 960,
@@ -34,8 +40,8 @@ def export_chart(
 ) -> None:
     """Write `spec` to `path` as PNG, SVG or PDF, as its suffix says; an existing file is replaced when all went well.
 
-    `width` and `height` are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel. With `outlines`
-    letters become shapes, for machines without the font. Works without a display.
+    `width` and `height`, of each chart, are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel.
+    With `outlines` letters become shapes, for machines without the font. Works without a display.
     Raises `PlannerError` for another suffix, a place that cannot be written, and a size of no or too many pixels.
     """
     writer = _WRITERS.get(path.suffix.lower())
@@ -47,13 +53,23 @@ def export_chart(
     style = ChartStyle(transparent=transparent, patterns=patterns, outlines=outlines)
     from planner.scenario.files import write_atomically  # painting alone, as at the start, needs no scenario
 
-    write_atomically(path, writer(spec, QSize(width, height), scale, style))
+    charts = _charts(spec)
+    write_atomically(path, writer(charts, QSize(width, height * len(charts)), scale, style))
 
 
 def chart_image(
-    spec: ChartSpec, *, width: int = 960, height: int = 560, scale: float = 2.0, style: ChartStyle | None = None
+    spec: Charts, *, width: int = 960, height: int = 560, scale: float = 2.0, style: ChartStyle | None = None
 ) -> QImage:
-    """The chart as an image, for the clipboard and for PNG: `scale` device pixels per logical pixel."""
+    """The chart as an image, for the clipboard and for PNG: `scale` device pixels per logical pixel.
+
+    `height` is that of each chart where there are several.
+    """
+    charts = _charts(spec)
+    return _image(charts, QSize(width, height * len(charts)), scale, style or ChartStyle())
+
+
+def _image(charts: tuple[ChartSpec, ...], size: QSize, scale: float, style: ChartStyle) -> QImage:
+    width, height = size.width(), size.height()
     painting_application()
     image = QImage(round(width * scale), round(height * scale), QImage.Format.Format_ARGB32_Premultiplied)
     if image.isNull():
@@ -67,23 +83,23 @@ def chart_image(
     image.fill(Qt.GlobalColor.transparent)
     painter = QPainter(image)
     try:
-        paint(painter, QRectF(0, 0, width, height), spec, style)
+        _paint(painter, size, charts, style)
     finally:
         painter.end()
-    image.setText("Title", spec.title)
-    image.setText("Description", chart_description(spec))
+    image.setText("Title", _title(charts))
+    image.setText("Description", _description(charts))
     image.setText("Software", CREATOR)
     return image
 
 
-def _png(spec: ChartSpec, size: QSize, scale: float, style: ChartStyle) -> bytes:
-    image = chart_image(spec, width=size.width(), height=size.height(), scale=scale, style=style)
+def _png(charts: tuple[ChartSpec, ...], size: QSize, scale: float, style: ChartStyle) -> bytes:
+    image = _image(charts, size, scale, style)
     buffer = _buffer()
     QImageWriter(buffer, QByteArray(b"png")).write(image)
     return _content(buffer)
 
 
-def _svg(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> bytes:
+def _svg(charts: tuple[ChartSpec, ...], size: QSize, _scale: float, style: ChartStyle) -> bytes:
     painting_application()
     buffer = _buffer()
     generator = QSvgGenerator()
@@ -91,17 +107,17 @@ def _svg(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> byte
     generator.setResolution(DPI)
     generator.setSize(size)
     generator.setViewBox(QRect(0, 0, size.width(), size.height()))
-    generator.setTitle(spec.title)
-    generator.setDescription(chart_description(spec))
+    generator.setTitle(_title(charts))
+    generator.setDescription(_description(charts))
     painter = QPainter(generator)
     try:
-        layout = paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
+        labels = _paint(painter, size, charts, style)
     finally:
         painter.end()
-    return with_anchored_text(_content(buffer).decode(), layout.labels).encode()
+    return with_anchored_text(_content(buffer).decode(), labels).encode()
 
 
-def _pdf(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> bytes:
+def _pdf(charts: tuple[ChartSpec, ...], size: QSize, _scale: float, style: ChartStyle) -> bytes:
     painting_application()
     buffer = _buffer()
     writer = QPdfWriter(buffer)
@@ -109,21 +125,41 @@ def _pdf(spec: ChartSpec, size: QSize, _scale: float, style: ChartStyle) -> byte
     writer.setPdfVersion(QPagedPaintDevice.PdfVersion.PdfVersion_1_6)
     page = QPageSize(QSizeF(size.width() * 72 / DPI, size.height() * 72 / DPI), QPageSize.Unit.Point)
     writer.setPageLayout(QPageLayout(page, QPageLayout.Orientation.Portrait, QMarginsF()))
-    writer.setTitle(spec.title)
+    writer.setTitle(_title(charts))
     writer.setCreator(CREATOR)
     painter = QPainter(writer)
     try:
-        paint(painter, QRectF(0, 0, size.width(), size.height()), spec, style)
+        _paint(painter, size, charts, style)
     finally:
         painter.end()
     return _content(buffer)
 
 
-_WRITERS: dict[str, Callable[[ChartSpec, QSize, float, ChartStyle], bytes]] = {
+_WRITERS: dict[str, Callable[[tuple[ChartSpec, ...], QSize, float, ChartStyle], bytes]] = {
     ".png": _png,
     ".svg": _svg,
     ".pdf": _pdf,
 }
+
+
+def _charts(spec: Charts) -> tuple[ChartSpec, ...]:
+    return (spec,) if isinstance(spec, ChartSpec) else tuple(spec)
+
+
+def _paint(painter: QPainter, size: QSize, charts: tuple[ChartSpec, ...], style: ChartStyle) -> tuple[Label, ...]:
+    """The charts below each other; all of their texts."""
+    height = size.height() / len(charts)
+    places = [QRectF(0, index * height, size.width(), height) for index in range(len(charts))]
+    layouts = [paint(painter, place, chart, style) for place, chart in zip(places, charts, strict=True)]
+    return tuple(label for layout in layouts for label in layout.labels)
+
+
+def _title(charts: tuple[ChartSpec, ...]) -> str:
+    return " · ".join(chart.title for chart in charts)
+
+
+def _description(charts: tuple[ChartSpec, ...]) -> str:
+    return " ".join(chart_description(chart) for chart in charts)
 
 
 def _buffer() -> QBuffer:
