@@ -92,8 +92,10 @@ class Session(QObject):
         self.replace(self.state.scenario.with_value(path, value), undo_text(path, value))
 
     def look_at(self, **changes: Any) -> None:
-        """Change what is looked at: `phase`, `component`, `unit`."""
+        """Change what is looked at: `phase`, `resource`, `component`, `unit`; a phase is one instead of the `whole`."""
         before = self.view
+        if "phase" in changes:
+            changes.setdefault("whole", False)
         self.view = replace(before, **changes)
         if self.view != before:
             self.view_changed.emit(self.view, before)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 from planner.catalog import Catalog
+from planner.chart.spec import WHOLE, BarName, Resource
 from planner.engine.estimate import estimate
 from planner.engine.plan import PHASES, PhaseName, Plan
 from planner.engine.term import Component
@@ -64,8 +65,15 @@ class ViewState:
     """What the user looks at; not part of the plan, never undone."""
 
     phase: PhaseName = "training"
+    resource: Resource = "vram"
+    whole: bool = False
+    """Whether all phases together are looked at; then `phase` is the one looked at before."""
     component: Component | None = None
     unit: SizeUnit = "GiB"
+
+    @property
+    def bar(self) -> BarName:
+        return WHOLE if self.whole else self.phase
 
 
 def derive(scenario: Scenario, catalog: Catalog, previous: State | None) -> State:

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
-from planner.gui.views.lifecycle_plot import LifecyclePlot
+from planner.gui.views.bar_plot import BarPlot
 
 
 def tab_chain(window):
@@ -86,5 +86,5 @@ def test_menus_have_distinct_mnemonics(window):
 
 def test_no_text_is_wider_than_its_button(window):
     for button in window.findChildren(QAbstractButton):
-        if button.isVisible() and button.text() and not isinstance(button, LifecyclePlot):
+        if button.isVisible() and button.text() and not isinstance(button, BarPlot):
             assert button.width() >= button.minimumSizeHint().width(), button.text()

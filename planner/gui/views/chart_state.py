@@ -5,6 +5,7 @@ from dataclasses import replace
 from planner.chart.build import lifecycle_chart
 from planner.chart.captions import phase_captions
 from planner.chart.spec import CapacityLine, ChartSpec
+from planner.engine.plan import PhaseName
 from planner.gui.state import State
 from planner.units import SizeUnit
 
@@ -13,13 +14,21 @@ def chart_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     """The chart of a state; None while there is no plan at all."""
     if state.plan is None:
         return None
-    captions = {**phase_captions(state.scenario.phases), **dict.fromkeys(state.stale, "last valid")}
-    chart = lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions, unit=unit)
+    chart = lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions_of(state), unit=unit)
     return replace(chart, subtitle=_subtitle(state, chart.judge))
+
+
+def captions_of(state: State) -> dict[PhaseName, str]:
+    """The second lines under bars: what of a phase's workload, or that its figures are not of now."""
+    return {**phase_captions(state.scenario.phases), **dict.fromkeys(state.stale, "last valid")}
+
+
+def model_of(state: State) -> str:
+    """The model's name without its owner."""
+    return state.spec.name.rpartition("/")[2] if state.spec else ""
 
 
 def _subtitle(state: State, judge: CapacityLine | None) -> str:
     """`Llama-3.1-8B · judged against L40S (44.4 GiB usable)`: the model, whatever the plan is called."""
-    model = state.spec.name.rpartition("/")[2] if state.spec else ""
     judged = f"judged against {judge.name} ({judge.size_label} usable)" if judge else ""
-    return " · ".join(part for part in (model, judged) if part)
+    return " · ".join(part for part in (model_of(state), judged) if part)

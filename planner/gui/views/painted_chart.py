@@ -17,10 +17,10 @@ class PaintedChart(QWidget):
 
     painted = Signal()
 
-    def __init__(self, theme: Theme, spec: ChartSpec | None = None) -> None:
+    def __init__(self, theme: Theme, spec: ChartSpec | None = None, name: str = CHART_NAME) -> None:
         super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName(CHART_NAME)
+        self.setAccessibleName(name)
         self._theme = theme
         self.spec = spec
 

@@ -1,10 +1,10 @@
-"""The lifecycle chart on screen: pyqtgraph bars between what the painter of exports draws behind and over them."""
+"""A chart of stacked bars on screen: pyqtgraph bars between what the painter of exports draws behind and over them."""
 
 from collections.abc import Callable
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QToolTip, QWidget
 
 from planner.chart.geometry import Rect
@@ -13,9 +13,8 @@ from planner.chart.paint.bars import paint_behind, paint_over
 from planner.chart.paint.fonts import text_width
 from planner.chart.paint.style import ChartStyle
 from planner.chart.palette import COMPONENT_COLOURS
-from planner.chart.spec import ChartSpec, Segment
-from planner.engine.plan import PhaseName
-from planner.engine.term import COMPONENTS, Component
+from planner.chart.spec import BarName, ChartSpec, Segment
+from planner.engine.term import HOST_COMPONENTS, Component
 from planner.gui.words import strong
 from planner.units import BYTES_PER_UNIT
 
@@ -43,11 +42,11 @@ class Layer(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph has no types
         self._draw(painter)
 
 
-class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
-    """One `BarGraphItem` per component with all phases in it; an edit moves the bars and makes nothing new."""
+class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
+    """One `BarGraphItem` per component with all bars in it; an edit moves the bars and makes nothing new."""
 
     picked = Signal(str, object)
-    """A phase and a component of it, or None for the bar as a whole."""
+    """What a bar is of, and a component of it, or None for the bar as a whole."""
 
     def __init__(self, style: ChartStyle) -> None:
         super().__init__(background=None)
@@ -56,11 +55,11 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
         self._style = style
         self.spec: ChartSpec | None = None
         self.placed: ChartLayout | None = None
-        self._selected: tuple[PhaseName, Component | None] | None = None
+        self._selected: tuple[BarName, Component | None] | None = None
         self.box = pg.ViewBox(enableMouse=False, enableMenu=False, defaultPadding=0)
         self.box.setZValue(0)  # pyqtgraph puts it below everything
         self.box.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
-        self.bars = {name: pg.BarGraphItem(x=[], height=[], width=1, pen=None) for name in COMPONENTS}
+        self.bars = {name: pg.BarGraphItem(x=[], height=[], width=1, pen=None) for name in HOST_COMPONENTS}
         for name, item in self.bars.items():
             item.setOpts(brush=COMPONENT_COLOURS[name])
             self.box.addItem(item, ignoreBounds=True)
@@ -79,10 +78,11 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
         self._style = style
         self._arrange()
 
-    def select(self, phase: PhaseName, component: Component | None) -> None:
-        """Mark a segment; a whole bar is not marked."""
-        if self._selected != (phase, component):
-            self._selected = (phase, component)
+    def select(self, name: BarName | None, component: Component | None = None) -> None:
+        """Mark a segment of a bar; a whole bar is not marked, nor is anything for None."""
+        selected = None if name is None else (name, component)
+        if self._selected != selected:
+            self._selected = selected
             self._over.update()
 
     def segment_at(self, position: QPointF) -> tuple[BarShape, Segment | None] | None:
@@ -114,6 +114,9 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
         hand = found is not None and found[1] is not None
         self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
         super().mouseMoveEvent(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # a chart stands still, and what it stands on may scroll
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {
@@ -154,8 +157,8 @@ class LifecyclePlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no 
     def _step(self, across: int, up: int) -> None:
         assert self.spec is not None
         bars = [bar for bar in self.spec.bars if not bar.group]
-        phase, component = self._selected or (bars[0].phase, None)
-        index = next((i for i, bar in enumerate(bars) if bar.phase == phase), 0)
+        name, component = self._selected or (bars[0].phase, None)
+        index = next((i for i, bar in enumerate(bars) if bar.phase == name), 0)
         bar = bars[min(max(index + across, 0), len(bars) - 1)]
         parts: list[Component | None] = [None, *(segment.component for segment in bar.segments)]
         at = parts.index(component) if component in parts else 0
