@@ -98,6 +98,7 @@ def lower(
     cache_filled: bool = False,
     logits: Literal["all", "last"] = "all",
     experts: str = "grouped_mm",
+    token_dispatcher: str = "alltoall",
     sharding: Sharding | None = None,
     shards: int = 1,
     techniques: Techniques = PLAIN,
@@ -109,6 +110,10 @@ def lower(
     weight_dtype, autocast = PRECISIONS[precision]
     if sharding is not None:
         weight_dtype, autocast = sharding.compute_dtype, None
+    if spec.task == "diffusion" and lora is not None and weight_dtype != "fp32":
+        # The scripts of diffusers cast frozen weights to 16 bits and still run the denoiser under autocast
+        # (`accelerator.prepare`), so that the adapters compute in 16 bits too.
+        autocast = weight_dtype
     setting = Setting(
         attention=attention,
         compute_dtype=autocast or weight_dtype,
@@ -125,6 +130,7 @@ def lower(
         single_sequence=_largest(loads.batch) == 1,
         experts=experts,
         expert_parallel=loads.expert_parallel,
+        token_dispatcher=token_dispatcher,
         profile=profile,
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
     )
@@ -275,6 +281,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("predicted positions", loads.sequence - 1 + (loads.sequence == 1), "sequence, less its last one"),
         Factor("context", loads.context),
         Factor("context ranks", loads.context_parallel),
+        Factor("expert ranks", loads.expert_parallel),
         Factor("context and new token", loads.context + 1),
         Factor("rank", loads.rank),
         Factor("virtual tokens", loads.virtual_tokens),

@@ -66,6 +66,8 @@ class Setting:
     experts: str = "grouped_mm"
     """How the experts of a mixture are multiplied."""
     expert_parallel: int = 1
+    token_dispatcher: str = "alltoall"
+    """How tokens reach experts on other GPUs, where software offers a choice."""
 
     def masks(self, window: int | None) -> bool:
         """Whether a layer's attention is given a mask tensor: always in eager mode, never in FlashAttention 2.

@@ -167,6 +167,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         quantized_base=tuned is not None and tuned.frozen_format is not None,
         use_cache=phase.use_cache and not full,
         experts=phase.experts_implementation,
+        token_dispatcher=phase.moe_token_dispatcher,
         sharding=_sharding(phase),
         shards=Shards.of(parallelism).weights,
         techniques=techniques(phase),

@@ -22,7 +22,11 @@ from planner.engine.activations.blocks import (
     token_ids,
 )
 from planner.engine.activations.checkpoint import checkpoint, checkpointed
+from planner.engine.activations.core_experts import CoreExperts, Mixture, make_mixture, mixture
 from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
+from planner.engine.activations.functions import saves_output
+from planner.engine.activations.models.megatron_experts import core_experts, has_told_experts, with_dense
+from planner.engine.activations.models.moe import expert_symbols
 from planner.engine.activations.norms import NormWeights, layer_norm, make_norm
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.ops_shape import split
@@ -30,8 +34,9 @@ from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import Found, Setting, divided
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.tensor_parallel import scatter
 from planner.engine.term import Factor
-from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm, Table
+from planner.model.spec import Attention, DenseFeedForward, LayerGroup, MixtureOfExperts, ModelSpec, Norm, Table
 
 CORE = "Megatron-LM, megatron/core/transformer"
 LOSS = "Megatron-LM, megatron/core/tensor_parallel/cross_entropy.py: the softmax becomes the gradient in place"
@@ -46,6 +51,7 @@ class CoreShape:
     norm: Norm
     rotary: bool
     sequence_parallel: bool
+    experts: CoreExperts | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +62,7 @@ class CoreLayer:
     shape: CoreShape
     linears: dict[str, Linear]
     norms: dict[str, NormWeights]
+    mixture: Mixture | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,17 @@ def _make_layer(t: Tape, recipe: Recipe, shape: CoreShape, slot: str) -> CoreLay
     linears = {
         "qkv": make_linear(t, recipe, "qkv", hidden, (layer_dims(layer, "qkv"),), layer.qkv_bias),
         "o_proj": make_linear(t, recipe, "o_proj", (heads, head_dim), hidden, layer.output_bias),
-        "up_proj": make_linear(t, recipe, "up_proj", hidden, inner, layer.mlp_bias),
-        "down_proj": make_linear(t, recipe, "down_proj", (ffn,), hidden, layer.mlp_bias),
     }
-    return CoreLayer(slot, shape, linears, {name: make_norm(t, recipe, shape.norm) for name in ("input", "mlp")})
+    experts, made = shape.experts, None
+    if experts is None or experts.shape.shared:
+        linears["up_proj"] = make_linear(t, recipe, "up_proj", hidden, inner, layer.mlp_bias)
+        linears["down_proj"] = make_linear(t, recipe, "down_proj", (ffn,), hidden, layer.mlp_bias)
+    if experts is not None and experts.shape.shared_gate:
+        linears["shared_expert_gate"] = make_linear(t, recipe, "shared_expert_gate", hidden, (1,), False)
+    if experts is not None:
+        made = make_mixture(t, layer.name, experts, recipe.weight_dtype, trainable=recipe.lora is None)
+    norms = {name: make_norm(t, recipe, shape.norm) for name in ("input", "mlp")}
+    return CoreLayer(slot, shape, linears, norms, made)
 
 
 @dataclass(slots=True)
@@ -107,7 +121,12 @@ class CoreModel:
     head: Linear
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
-        return {"ids": token_ids(t, "input ids"), "labels": token_ids(t, "labels")}
+        held = {"ids": token_ids(t, "input ids"), "labels": token_ids(t, "labels")}
+        if any(_fills_buffer(shape.experts) for shape in self.body.layers):
+            dims = ("batch", WHOLE, "expert ranks", "hidden")
+            with t.module("global buffer", "Megatron-LM, megatron/core/utils.py: GlobalMemoryBuffer"):
+                held["buffer"] = t.new(dims, self.recipe.weight_dtype, "tokens of all expert-parallel GPUs")
+        return held
 
     def train(self, t: Tape, inputs: dict[str, Tensor]) -> tuple[Tensor, object]:
         logits = _column(t, self.head, self._hidden_states(t, inputs["ids"]), self.layers[0].shape)
@@ -127,6 +146,8 @@ class CoreModel:
                 yield from ((layer.slot, role, weight) for weight in linear_weights(each))
             for name, one in layer.norms.items():
                 yield from ((layer.slot, name, weight) for weight in one.tensors())
+            if layer.mixture is not None:
+                yield from ((layer.slot, name, weight) for name, weight in layer.mixture.weights.items())
 
     def _hidden_states(self, t: Tape, ids: Tensor) -> Tensor:
         shape = self.layers[0].shape
@@ -153,7 +174,30 @@ def _layer(t: Tape, layer: CoreLayer, x: Tensor) -> Tensor:
     normed = _norm(t, layer.norms["input"], x, "input norm")
     x = _summed(t, layer.shape, _attention(t, layer, normed), x)
     normed = _norm(t, layer.norms["mlp"], x, "mlp norm")
-    return _summed(t, layer.shape, _mlp(t, layer, normed), x)
+    return _summed(t, layer.shape, _feed_forward(t, layer, normed), x)
+
+
+def _feed_forward(t: Tape, layer: CoreLayer, x: Tensor) -> Tensor:
+    if layer.mixture is None:
+        return _mlp(t, layer, x)
+    shared = layer.mixture.experts.shape.shared
+    return mixture(t, layer.mixture, x, (lambda x: _shared_experts(t, layer, x)) if shared else None)
+
+
+def _shared_experts(t: Tape, layer: CoreLayer, x: Tensor) -> Tensor:
+    """`SharedExpertMLP.forward`: an MLP whose sum over tensor-parallel ranks is scattered, and perhaps a gate."""
+    output = _mlp(t, layer, x)
+    if layer.shape.sequence_parallel:
+        output = scatter(t, output, sequence_parallel=True)
+    gate = layer.linears.get("shared_expert_gate")
+    if gate is None:
+        return output
+    return ops.mul(t, output, saves_output(t, linear(t, gate, x), "sigmoid"), "shared expert, weighed")
+
+
+def _fills_buffer(experts: CoreExperts | None) -> bool:
+    """Whether tokens are gathered, into a buffer that stays."""
+    return experts is not None and experts.gathers and (experts.expert_parallel or experts.tensor_parallel)
 
 
 def _norm(t: Tape, weights: NormWeights, x: Tensor, name: str) -> Tensor:
@@ -292,7 +336,7 @@ def _cross_entropy(t: Tape, logits: Tensor) -> Tensor:
 
 
 def find(spec: ModelSpec, setting: Setting) -> Found | None:
-    """Decoders with softmax attention and a dense feed-forward, one after the other."""
+    """Decoders with softmax attention and a dense feed-forward or experts, one after the other."""
     groups = only_stack(spec)
     if groups is None or not all(_is_told(group) for group in groups):
         return None
@@ -301,7 +345,9 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     for shape, group in zip(shapes, groups, strict=True):
         mixer = group.mixer
         assert isinstance(mixer, Attention)
-        symbols += attention_symbols(shape.layer, group, setting)
+        symbols += attention_symbols(shape.layer, with_dense(group), setting)
+        if isinstance(group.feed_forward, MixtureOfExperts):
+            symbols += expert_symbols(shape.layer.name, group.feed_forward, spec.stack.hidden_size, setting)
         joined = (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim
         symbols.append(Factor(f"{shape.layer.name}qkv", -(-joined // setting.tensor_parallel), "of this rank's heads"))
     assert spec.head is not None
@@ -314,12 +360,12 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
 
 def _is_told(group: LayerGroup) -> bool:
     mixer, feed_forward = group.mixer, group.feed_forward
-    plain = isinstance(mixer, Attention) and isinstance(feed_forward, DenseFeedForward)
+    plain = isinstance(mixer, Attention) and (isinstance(feed_forward, DenseFeedForward) or has_told_experts(group))
     return plain and group.arrangement == "pre" and group.cross_attention is None
 
 
 def _shape(index: int, group: LayerGroup, setting: Setting) -> CoreShape:
-    layer = attention_shape(index, group, setting)
+    layer = attention_shape(index, with_dense(group), setting)
     assert isinstance(group.mixer, Attention)
     unmasked = replace(layer, kernel="flash" if layer.kernel != "eager" else "eager", masked=False)
     return CoreShape(
@@ -327,4 +373,5 @@ def _shape(index: int, group: LayerGroup, setting: Setting) -> CoreShape:
         group.norm,
         group.mixer.rotary_share > 0,
         setting.sequence_parallel and setting.tensor_parallel > 1,
+        core_experts(group, setting),
     )
