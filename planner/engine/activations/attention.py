@@ -28,8 +28,9 @@ def self_attention(
     sin: Tensor,
     mask: Tensor | None,
     cache: "Cache | None",
+    held: list[Tensor] | None = None,
 ) -> Tensor:
-    """`LlamaAttention.forward`; with norms over the heads, `Qwen3Attention.forward`."""
+    """`LlamaAttention.forward`; with norms over the heads, `Qwen3Attention.forward`. `held` as for `attend`."""
     with t.module("self_attn", f"{LLAMA}: LlamaAttention.forward"):
         half = layer_dims(shape, "half head dim")
         linears = weights.linears
@@ -46,7 +47,7 @@ def self_attention(
             key, value = cache.update(t, key, value)
         if t.techniques.virtual_tokens == "prefix":
             key, value = with_prefix(t, key, value)
-        output = attend(t, shape, query, key, value, mask)
+        output = attend(t, shape, query, key, value, mask, held)
         return linear(t, linears["o_proj"], ops.view(t, output))
 
 
@@ -57,23 +58,44 @@ def _heads(t: Tape, shape: LayerShape, weights: LayerWeights, name: str, hidden_
     return ops.view(t, projected)
 
 
-def attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def attend(
+    t: Tape,
+    shape: LayerShape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    held: list[Tensor] | None = None,
+) -> Tensor:
     """Query, key and value, (batch, sequence, heads, head dim) in memory, to (batch, sequence, heads, head dim).
 
+    `held` takes the attention weights of eager mode, which a decoder layer that asks for no more than the output keeps
+    in a name (`hidden_states, _ = self.self_attn(...)`) until it returns.
     Selective checkpointing runs just this again in backward (Megatron-LM's selective recomputation, arXiv:2205.05198).
     """
 
     def core(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return over_context(t, lambda q, k, v: _attend(t, shape, q, k, v, mask), query, key, value)
+        return over_context(t, lambda q, k, v: _attend(t, shape, q, k, v, mask, held), query, key, value)
 
     if t.techniques.selective != "core-attention":
         return core(query, key, value)
     return checkpoint(t, core, query, key, value)
 
 
-def _attend(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def _attend(
+    t: Tape,
+    shape: LayerShape,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    held: list[Tensor] | None,
+) -> Tensor:
     if shape.kernel == "eager":
-        return _eager(t, shape, query, key, value, mask)
+        output, weights = _eager(t, shape, query, key, value, mask)
+        if held is not None and t.techniques.selective != "core-attention":
+            held.append(weights)
+        return output
     if t.autocast:
         query, key, value = (
             ops.to(t, x, t.autocast, f"{n} cast by autocast") for x, n in ((query, "q"), (key, "k"), (value, "v"))
@@ -96,7 +118,9 @@ def _repeat(t: Tape, shape: LayerShape, x: Tensor, name: str) -> Tensor:
     return ops.repeat(t, x, dims, f"{name} repeated to all heads")
 
 
-def _eager(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+def _eager(
+    t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
     with t.module("eager", f"{LLAMA}: eager_attention_forward"):
         dtype = query.dtype
         if shape.grouped_queries:
@@ -120,7 +144,7 @@ def _eager(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor
             weights = ops.dropout(t, weights)
         output_dims = (*query.dims[:-1], value.dims[-1])
         output = _batched(t, weights, value_states, output_dims, "attention output", shape.grouped_queries, False)
-        return ops.contiguous(t, output, label="attention output, contiguous")
+        return ops.contiguous(t, output, label="attention output, contiguous"), weights
 
 
 def _batched(

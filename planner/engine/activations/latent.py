@@ -53,6 +53,7 @@ def latent_attention(
     sin: Tensor,
     mask: Tensor | None,
     cache: Cache | None,
+    held: list[Tensor] | None = None,
 ) -> Tensor:
     """`DeepseekV2Attention.forward`, `DeepseekV3Attention.forward`; its names live until it returns."""
     with t.module("self_attn", f"{DEEPSEEK_3}: DeepseekV3Attention.forward"):
@@ -78,7 +79,7 @@ def latent_attention(
             latents, k_rope = cache.update(t, latents, k_rope)
         query = cat(t, [q_nope, q_rope], (*tokens, heads, layer_dims(shape, "head dim")), "queries")
         key, value = _expand(t, shape, weights, latents, k_rope)
-        output = attend(t, shape, query, key, value, mask)
+        output = attend(t, shape, query, key, value, mask, held)
         result = linear(t, linears["o_proj"], ops.view(t, output))
         del compressed_kv, kv_nope, q
         return result

@@ -72,6 +72,8 @@ class LayerShape:
     """Eager attention overwrites scores by a causal mask of its own (GPT-2 before transformers 5)."""
     shared_mask: bool = False
     """No sequence is padded: one boolean mask serves the whole batch."""
+    windowed: bool = False
+    """Its mask is that of the layers with a window, not that of those which see everything."""
     caches_all_heads: bool = False
     """Keys and values are repeated to all heads before they are cached (Falcon's new architecture)."""
     heads_first: bool = False

@@ -16,8 +16,8 @@ GPT_OSS = "transformers 5.24, models/gpt_oss/modeling_gpt_oss.py"
 
 def sink_attention(
     t: Tape, shape: LayerShape, query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, mask: Tensor | None
-) -> Tensor:
-    """Scores with one more column, whose share of the softmax goes nowhere."""
+) -> tuple[Tensor, Tensor]:
+    """The output, and the attention weights: scores with one more column, whose share of the softmax goes nowhere."""
     with t.module("eager", f"{GPT_OSS}: eager_attention_forward"):
         heads, length = layer_dims(shape, "heads"), key.dims[1]
         if shape.grouped_queries:
@@ -41,7 +41,7 @@ def sink_attention(
         output = ops.view(t, ops.matmul(t, weights, ops.view(t, value), query.dims, "output"))
         output = ops.contiguous(t, output, label="attention output, contiguous")
         del combined
-        return output
+        return output, weights
 
 
 def _less_maximum(t: Tape, x: Tensor) -> Tensor:

@@ -79,11 +79,12 @@ class GptOssBody:
             masks = [causal_mask(t, recipe, self.layer, inputs_embeds.dtype) for _ in range(2 if self.slides else 1)]
             cos, sin = rotary_tables(t, layer_dims(self.layer, "half head dim"), inputs_embeds.dtype)
             hidden_states = inputs_embeds
-            for layer in model.layers:
+            for index, layer in enumerate(model.layers):
+                mask = masks[index % len(masks)]
                 with t.layer(layer.slot), t.module("layer", f"{GPT_OSS}: GptOssDecoderLayer.forward"):
-                    hidden_states = _checkpointed(t, recipe, layer, hidden_states, cos, sin, masks[-1])
+                    hidden_states = _checkpointed(t, recipe, layer, hidden_states, cos, sin, mask)
             result = normalise(t, model.norms["norm"], hidden_states, "norm")
-            del positions, inputs_embeds
+            del positions, inputs_embeds, masks
             return result
 
 
@@ -99,7 +100,8 @@ def _run_layer(
     parts, shape = layer.parts, layer.shape
     residual = hidden_states
     hidden_states = normalise(t, parts.norms["input"], hidden_states, "input_layernorm")
-    hidden_states = _attention(t, layer, hidden_states, cos, sin, mask)
+    held: list[Tensor] = []
+    hidden_states = _attention(t, layer, hidden_states, cos, sin, mask, held)
     hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     residual = hidden_states
     hidden_states = normalise(t, parts.norms["post_attention"], hidden_states, "post_attention_layernorm")
@@ -109,7 +111,13 @@ def _run_layer(
 
 
 def _attention(
-    t: Tape, layer: CausalLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+    t: Tape,
+    layer: CausalLayer,
+    hidden_states: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    mask: Tensor | None,
+    held: list[Tensor],
 ) -> Tensor:
     linears, shape = layer.parts.linears, layer.shape
     with t.module("self_attn", f"{GPT_OSS}: GptOssAttention.forward"):
@@ -118,7 +126,9 @@ def _attention(
         if layer.cache is not None:
             key, value = layer.cache.update(t, key, value)
         if shape.kernel == "eager":
-            output = sink_attention(t, shape, query, key, value, layer.parts.others["sinks"], mask)
+            output, weights = sink_attention(t, shape, query, key, value, layer.parts.others["sinks"], mask)
+            held.append(weights)
+            del weights
         else:
             output = attend(t, shape, query, key, value, mask)
             output = sinks_of_kernel(t, output, layer.parts.others["sinks"])

@@ -223,6 +223,7 @@ def _run_layer(
 ) -> Tensor:
     kind, norms = layer.kind, layer.weights.norms
     mixes = kind.attends or kind.state is not None
+    held: list[Tensor] = []
     if mixes:
         residual = hidden_states
         hidden_states = _norm(t, body, norms["input"], hidden_states, "input_layernorm")
@@ -230,7 +231,7 @@ def _run_layer(
             assert layer.state is not None
             hidden_states = run_state(t, kind.state, layer.state, hidden_states, layer.past)
         else:
-            hidden_states = _attention(t, layer, hidden_states, tables, mask)
+            hidden_states = _attention(t, layer, hidden_states, tables, mask, held)
         hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     if not kind.feeds:
         return hidden_states
@@ -244,7 +245,12 @@ def _run_layer(
 
 
 def _attention(
-    t: Tape, layer: HybridLayer, hidden_states: Tensor, tables: tuple[Tensor, Tensor] | None, mask: Tensor | None
+    t: Tape,
+    layer: HybridLayer,
+    hidden_states: Tensor,
+    tables: tuple[Tensor, Tensor] | None,
+    mask: Tensor | None,
+    held: list[Tensor],
 ) -> Tensor:
     linears, shape = layer.weights.linears, layer.kind.shape
     with t.module("self_attn", HYBRID):
@@ -263,7 +269,7 @@ def _attention(
                 query, key = rotate_part(t, shape, query, key, *tables)
         if layer.cache is not None:
             key, value = layer.cache.update(t, key, value)
-        output = ops.view(t, attend(t, shape, query, key, value, mask))
+        output = ops.view(t, attend(t, shape, query, key, value, mask, held))
         if gate is not None:
             output = ops.mul(t, output, saves_output(t, gate, "sigmoid"), "gated output")
         return linear(t, linears["o_proj"], output)

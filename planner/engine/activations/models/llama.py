@@ -54,8 +54,9 @@ class DecoderBody:
     sequence_parallel: bool = False
 
     @property
-    def masked(self) -> bool:
-        return any(shape.masked for shape in self.layers)
+    def masked(self) -> tuple[LayerShape, ...]:
+        """One kind of layer for each mask there is."""
+        return tuple({shape.windowed: shape for shape in self.layers if shape.masked}.values())
 
     def build(self, t: Tape, recipe: Recipe) -> "Decoder":
         full = recipe.lora is None
@@ -162,15 +163,16 @@ def run_model(t: Tape, model: Decoder, ids: Tensor) -> Tensor:
             inputs_embeds = t.leaf(inputs_embeds)
         positions = t.new((1, "sequence"), "int64", "position ids")
         t.tick("position ids")
-        mask = _mask(t, model.body, inputs_embeds)
+        masks = {shape.windowed: _mask(t, shape, inputs_embeds) for shape in model.body.masked}
         first = model.layers[0].shape
         cos, sin = _rotations(t, first, inputs_embeds.dtype)
         hidden_states = inputs_embeds
         for layer in model.layers:
             with t.layer(layer.slot), t.module("layer", f"{LLAMA}: LlamaDecoderLayer.forward"):
+                mask = masks.get(layer.shape.windowed) if layer.shape.masked else None
                 hidden_states = _run_layer(t, model, layer, hidden_states, cos, sin, mask)
         result = gather(t, rms_norm(t, model.norm, hidden_states, "norm"), sequence_parallel=split)
-        del positions, inputs_embeds
+        del positions, inputs_embeds, masks
         return result
 
 
@@ -185,16 +187,13 @@ def _rotations(t: Tape, shape: LayerShape, dtype: str) -> tuple[Tensor, Tensor]:
     return table, table
 
 
-def _mask(t: Tape, body: DecoderBody, hidden_states: Tensor) -> Tensor | None:
-    if not body.masked:
-        return None
-    kernel = body.layers[0].kernel
+def _mask(t: Tape, shape: LayerShape, hidden_states: Tensor) -> Tensor:
     keys = "prefix and sequence" if t.techniques.virtual_tokens == "prefix" else "sequence"
     dims = ("batch", 1, "sequence", keys)
     with t.module("mask", "transformers 5.24, masking_utils.py"), t.no_grad():
-        boolean = t.new((1, *dims[1:]) if body.layers[0].shared_mask else dims, "bool", "boolean mask")
+        boolean = t.new((1, *dims[1:]) if shape.shared_mask else dims, "bool", "boolean mask")
         t.tick("boolean mask")
-        if kernel != "eager":
+        if shape.kernel != "eager":
             return ops.view(t, boolean, *dims)
         bias = t.new(dims, hidden_states.dtype, "attention mask")
         t.tick("attention mask")
@@ -225,7 +224,8 @@ def decoder_layer(
     residual = hidden_states
     hidden_states = rms_norm(t, norms["input"], hidden_states, "input_layernorm")
     hidden_states = gather(t, hidden_states, sequence_parallel=split)
-    hidden_states = _mix(t, layer, hidden_states, cos, sin, mask)
+    held: list[Tensor] = []
+    hidden_states = _mix(t, layer, hidden_states, cos, sin, mask, held)
     hidden_states = scatter(t, hidden_states, sequence_parallel=split)
     hidden_states = ops.add(t, residual, hidden_states, "residual sum")
     residual = hidden_states
@@ -236,11 +236,19 @@ def decoder_layer(
     return ops.add(t, residual, hidden_states, "residual sum")
 
 
-def _mix(t: Tape, layer: RecordedLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
+def _mix(
+    t: Tape,
+    layer: RecordedLayer,
+    hidden_states: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    mask: Tensor | None,
+    held: list[Tensor],
+) -> Tensor:
     shape, weights, cache = layer.shape, layer.weights, layer.cache
     if shape.latent is not None:
-        return latent_attention(t, shape, shape.latent, weights, hidden_states, cos, sin, mask, cache)
-    return self_attention(t, shape, weights, hidden_states, cos, sin, mask, cache)
+        return latent_attention(t, shape, shape.latent, weights, hidden_states, cos, sin, mask, cache, held)
+    return self_attention(t, shape, weights, hidden_states, cos, sin, mask, cache, held)
 
 
 def _feed_forward(t: Tape, shape: LayerShape, weights: LayerWeights, hidden_states: Tensor) -> Tensor:
@@ -296,6 +304,7 @@ def _shape(index: int, group: LayerGroup, setting: Setting) -> LayerShape:
             head_dim=mixer.head_dim,
         ),
         masked=masked,
+        windowed=mixer.window is not None,
         qkv_bias=mixer.qkv_bias,
         output_bias=mixer.output_bias,
         qk_norm=mixer.qk_norm is not None,

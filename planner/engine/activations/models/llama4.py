@@ -88,7 +88,8 @@ class Llama4Body:
         norms, shape = layer.parts.norms, layer.shape
         residual = hidden_states
         hidden_states = normalise(t, norms["input"], hidden_states, "input_layernorm")
-        attended = self._attention(t, layer, hidden_states, table, mask)
+        held: list[Tensor] = []
+        attended = self._attention(t, layer, hidden_states, table, mask, held)
         hidden_states = ops.add(t, residual, attended, "residual sum")
         residual = hidden_states
         hidden_states = normalise(t, norms["post_attention"], hidden_states, "post_attention_layernorm")
@@ -101,7 +102,13 @@ class Llama4Body:
         return result
 
     def _attention(
-        self, t: Tape, layer: CausalLayer, hidden_states: Tensor, table: Tensor, mask: Tensor | None
+        self,
+        t: Tape,
+        layer: CausalLayer,
+        hidden_states: Tensor,
+        table: Tensor,
+        mask: Tensor | None,
+        held: list[Tensor],
     ) -> Tensor:
         """`Llama4TextAttention.forward`."""
         shape, linears = layer.shape, layer.parts.linears
@@ -116,7 +123,7 @@ class Llama4Body:
                 query = _scaled_by_position(t, query)
             if layer.cache is not None:
                 key, value = layer.cache.update(t, key, value)
-            return linear(t, linears["o_proj"], ops.view(t, attend(t, shape, query, key, value, mask)))
+            return linear(t, linears["o_proj"], ops.view(t, attend(t, shape, query, key, value, mask, held)))
 
 
 def _scaled_by_position(t: Tape, query: Tensor) -> Tensor:
