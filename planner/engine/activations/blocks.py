@@ -105,6 +105,8 @@ def make_linear(
 ) -> Linear:
     """`rows`: the weight's own rows where these are not its outputs."""
     full = recipe.lora is None
+    if recipe.scores and role == "lm_head":
+        rows = None
     weight = t.parameter((*(rows or outputs), *inputs), recipe.weight_dtype, trainable=full)
     bias = t.parameter(outputs, recipe.weight_dtype, trainable=full) if has_bias else None
     layer = Linear(role, inputs, outputs, weight, bias, quantized=recipe.quantized_base and role != "lm_head")

@@ -17,6 +17,7 @@ LOSS = "transformers 5.24, loss/loss_utils.py: ForCausalLMLoss"
 FUSED_LINEAR = "Liger-Kernel 0.6, ops/fused_linear_cross_entropy.py: gradients are made in forward, chunk by chunk"
 CUT = "apple/ml-cross-entropy d42911f, cut_cross_entropy/cce.py: neither logits nor gradients are made in forward"
 FUSED = "Liger-Kernel, ops/cross_entropy.py: the gradient overwrites the logits"
+SCORES = "transformers 5.24, modeling_layers.py: GenericForSequenceClassification scores every position"
 COMPILED = "torch.compile of the loss: inductor fuses cast, log-softmax and gather (torchtitan pull request 1033)"
 CHUNKED = "torchtune, modules/loss/cross_entropy_loss.py, ce_chunked_output_loss.py: one chunk of logits at a time"
 
@@ -146,6 +147,15 @@ def _beside(t: Tape, gradients: Gradients, saved: Saved, needs: Needs) -> Gradie
     out = t.new(saved[0].dims, saved[0].dtype, "gradient of logits")
     t.tick("loss backward")
     return [out]
+
+
+def score_loss(t: Tape, scores: Tensor) -> Tensor:
+    """The loss over the scores of a decoder, (b, s, outputs): nothing of a vocabulary's size exists."""
+    with t.module("loss", SCORES):
+        loss = t.new((), scores.dtype, "loss")
+        t.tick("loss")
+        record(t, "loss over scores", [scores], [loss], _beside, [scores])
+        return loss
 
 
 def fused_linear_loss(t: Tape, head: Linear, hidden_states: Tensor) -> Tensor:
@@ -315,6 +325,9 @@ def causal_loss(
     scaled: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Head and loss of a language model; the logits too, where they are all made."""
+    if recipe.scores:
+        scores = head_logits(t, recipe, head, hidden_states)
+        return score_loss(t, scores), scores
     loss = head_and_loss(t, recipe, head, hidden_states)
     if loss is not None:
         return loss, None

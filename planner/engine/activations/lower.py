@@ -161,6 +161,7 @@ def lower(
         sharding=sharding,
         techniques=techniques,
         ends=ends,
+        scores=spec.head is not None and spec.head.kind == "classification",
     )
     if trained_layers is not None and not _trains(recipe):
         recipe = replace(recipe, lora=None)

@@ -102,6 +102,8 @@ class Recipe:
     techniques: Techniques = PLAIN
     ends: Ends = "both"
     """The ends of the model that a pipeline stage has."""
+    scores: bool = False
+    """A decoder ends in scores of its own instead of logits over tokens (`*ForSequenceClassification`)."""
 
     def for_kind(self, index: int) -> "Recipe":
         """The recipe of the `index`-th kind of layer: trained in full where only some layers are trained."""

@@ -66,9 +66,10 @@ def _waits_for_embedding(tape: Tape, record: Record, done: int) -> bool:
 
 
 def _is_shared(tape: Tape, record: Record) -> bool:
-    """Whether a gradient made for the token table is a tied head's too: no other has the head's rows."""
+    """Whether a gradient made for the token table is a tied head's too: no head has a weight of its own."""
     heads = [each for each in tape.records if each.kind == "gradient" and "lm_head" in each.label and not each.slot]
-    return "table rows" in record.dims and not any(each.dims == record.dims for each in heads)
+    apart = (record.dims, ("vocabulary", *record.dims[1:]))
+    return "table rows" in record.dims and not any(each.dims in apart for each in heads)
 
 
 def _send(record: Record, leave: int, back: int) -> None:

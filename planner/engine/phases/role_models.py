@@ -12,8 +12,9 @@ from functools import lru_cache
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.deepspeed import LIVE, LIVE_ELEMENTS
+from planner.engine.moments import ALL
 from planner.engine.phases.inference import plan_forward
-from planner.engine.phases.standing import recipe_precision
+from planner.engine.phases.standing import Standing, recipe_precision
 from planner.engine.pipeline import Stage, layer_count, stage_layers
 from planner.engine.quantization import weight_terms
 from planner.engine.sharding import Shards, divided
@@ -27,6 +28,7 @@ from planner.scenario.phases import Evaluation, FineTuning
 from planner.scenario.roles import FurtherModel
 
 TRL = "TRL, trainer/dpo_trainer.py, grpo_trainer.py and experimental/ppo/ppo_trainer.py"
+ONE_OPTIMIZER = "TRL, experimental/ppo/ppo_trainer.py: one optimizer over PolicyAndValueWrapper"
 UNITS = "torch FSDP: what is outside the layers, the running layer and the next are gathered at once"
 
 
@@ -52,6 +54,32 @@ def role_dtype(role: FurtherModel, phase: FineTuning) -> str:
 def value_phase(phase: FineTuning) -> FineTuning:
     """The step as the value model sees it: the policy's, in a number format of its own where one is stated."""
     return phase if phase.value.dtype is None else phase.model_copy(update={"precision": phase.value.dtype})
+
+
+def beside(added: Standing, first: Standing) -> tuple[Term, ...]:
+    """What a second trained model adds to the standing terms of a first, where one optimizer updates both at once.
+
+    TRL wraps policy and value model into one module with one optimizer, so that what an update makes over all
+    parameters is made over both. A bucket, a tensor at a time or weights gathered in turn are one for both: only what
+    the second model's are larger by is added.
+    """
+    over_all = tuple(item for item in added.terms if not _in_turn(item))
+    further = _update_in_turn(added) - _update_in_turn(first)
+    if further <= 0:
+        return over_all
+    larger = (Factor("bytes", further, "beyond what the policy's update makes"),)
+    return (*over_all, Term("temporaries", "larger tensors of the update", larger, ("optimizer_step",), ONE_OPTIMIZER))
+
+
+def _in_turn(item: Term) -> bool:
+    """Whether a term is a buffer of the software's own, or is made for some of the parameters at a time."""
+    if item.component == "temporaries":
+        return item.alive != ("optimizer_step",) or any(factor.name == "elements" for factor in item.factors)
+    return item.component == "weights" and item.alive != ALL
+
+
+def _update_in_turn(states: Standing) -> int:
+    return sum(int(item.bytes) for item in states.terms if _in_turn(item) and item.alive == ("optimizer_step",))
 
 
 def stage_part(spec: ModelSpec, stage: Stage | None) -> ModelSpec:

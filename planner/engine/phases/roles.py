@@ -16,6 +16,7 @@ from planner.engine.activations.tape import BYTES
 from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.phases.role_models import (
     TRL,
+    beside,
     forward_working_set,
     frozen_weights,
     named,
@@ -162,14 +163,14 @@ def _value(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> Role:
     own = role_spec(phase.value, spec, scores=True)
     if phase.roles.value_model == "apart":
         return Role("value", APART, True, parameters(own))
-    step = value_phase(phase)
-    states = standing(stage_part(own, stage), StateChoices.of(step, None if stage is None else stage.ends))
+    step, ends = value_phase(phase), None if stage is None else stage.ends
+    states = standing(stage_part(own, stage), StateChoices.of(step, ends))
     width = 4 if has_master_weights(recipe_precision(step)) else BYTES[PRECISIONS[recipe_precision(step)][0]]
     gradients = Term(
         "gradients", "gradients", (Factor("trained parameters", states.trained_elements), Factor("bytes", width)),
         ("backward", "optimizer_step"), TRL,
     )  # fmt: skip
-    kept = tuple(item for item in states.terms if item.component in ("weights", "optimizer_states"))
+    kept = beside(states, standing(stage_part(spec, stage), StateChoices.of(phase, ends)))
     terms = (*kept, *divided((gradients,), Shards.of(phase.parallelism).gradients))
     return Role("value", HERE, True, parameters(own), named("value model", terms))
 

@@ -103,8 +103,8 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
         *_unreduced(phase, states.trained_elements),
     )
     if isinstance(phase, FineTuning) and phase.objective == "ppo" and phase.roles.value_model != "apart":
-        model = role_spec(phase.value, spec)
-        value = TracedPhase(lowered_step(value_phase(phase), model, batch, length, "first"), (), MOMENTS)
+        model = role_spec(phase.value, spec, scores=True)
+        value = TracedPhase(lowered_step(value_phase(phase), model, batch, length), (), MOMENTS)
         terms = (*terms, value_activations(1, value.kept_bytes()))
     batch = batch * sequences_per_sample(phase)
     return traced_step(phase, terms, lowered_step(phase, spec, batch, length), states.trained_elements)

@@ -45,8 +45,35 @@ def test_dpo_holds_a_second_copy_of_the_weights_in_16_bits() -> None:
     assert start == 2 * PARAMETERS + further_ids_and_labels
 
 
-def test_a_value_model_is_trained_with_weights_gradients_and_two_states_of_its_own() -> None:
-    assert held(tuned(objective="ppo"))["value"] == (2 + 2 + 2 + 2) * SCORING + ROTARY_BYTES
+def test_a_value_model_is_trained_with_weights_gradients_two_states_and_lists_of_the_one_optimizer() -> None:
+    assert held(tuned(objective="ppo"))["value"] == (2 + 2 + 2 + 2 + 2) * SCORING + ROTARY_BYTES
+
+
+def test_a_fused_optimizer_over_policy_and_value_model_makes_no_lists() -> None:
+    alone, both = (tuned(objective=name, optimizer_implementation="fused") for name in ("sft", "ppo"))
+    step = "optimizer_step"
+    assert both.moments[step].components["temporaries"] == alone.moments[step].components["temporaries"]
+
+
+def test_a_loop_over_the_tensors_of_both_models_makes_temporaries_of_one_tensor_only() -> None:
+    alone = tuned(optimizer_implementation="for-loop").moments["optimizer_step"].components["temporaries"]
+    both = tuned(objective="ppo", optimizer_implementation="for-loop").moments["optimizer_step"].components
+    assert both["temporaries"] == alone
+
+
+def test_a_value_model_on_gpus_of_its_own_has_a_row_of_scores_instead_of_a_head() -> None:
+    group = plan(objective="ppo", roles__value_model="apart").phases["fine_tuning"].groups["value"]
+    assert group.moments["optimizer_step"].components["gradients"] == 2 * SCORING
+    ids_labels_and_rotary = 2048 * 8 * 2 + ROTARY_BYTES
+    assert group.peak.allocated_bytes == (2 + 2 + 2 + 2 + 2) * SCORING + ids_labels_and_rotary
+    assert group.components["logits"] == 0
+
+
+def test_the_last_stage_of_a_scoring_model_holds_no_gradient_of_the_token_table() -> None:
+    apart = {"objective": "ppo", "roles__value_model": "apart", "parallelism__pipeline": 2}
+    group = tuned(**apart, parallelism__reported_stage="last").groups["value"]
+    layers = (WITHOUT_HEAD - 128_256 * 4_096 - 4_096) // 2
+    assert group.moments["optimizer_step"].components["gradients"] == 2 * (layers + 4_096 + 4_096)
 
 
 def test_a_reward_model_beside_the_policy_holds_its_weights_alone() -> None:
