@@ -10,10 +10,12 @@ from planner.engine.phases.serving import plan_serving
 from planner.engine.servers import rate, serving_workload
 from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.drafts import drafted_load, head_terms
-from planner.engine.servers.torch_engine import engine_weights, served_weights
+from planner.engine.servers.host_weights import fetched_layer
+from planner.engine.servers.torch_engine import engine_weights, module_terms, served_weights
 from planner.hardware import load_hardware
 from planner.model import resolve_model
 from planner.model.counts import lora_parameters, parameters
+from planner.model.prediction import drafting_modules
 from planner.model.spec import (
     Attention,
     DenseFeedForward,
@@ -157,6 +159,58 @@ class TestDrafters:
         assert rate(load(spec)) == 61 * 1152
         assert rate(load(spec, speculative_tokens=1)) == 62 * 1152
 
+    @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+    def test_every_engine_loads_deepseeks_draft_layer_and_shares_table_and_head(self, engine):
+        # README_WEIGHTS.md: 11.5B of the module's 14B are its own
+        spec = resolve_model(PresetModel(preset="deepseek-ai/DeepSeek-V3"))
+        alone, drafting = (
+            total_bytes(served_weights(load(spec, engine=engine, speculative_tokens=count))) for count in (0, 1)
+        )
+        added = drafting - alone
+        assert added == parameters(drafting_modules(spec)) * 2 == pytest.approx(2 * 11.5e9, rel=0.01)
+
+    def test_vllm_had_a_copy_of_the_head_for_each_module_before_it_shared_one(self):
+        # vllm-project/vllm#34385; vllm-project/vllm-ascend#2790 tells 1.72 GiB for a copy
+        spec = resolve_model(PresetModel(preset="deepseek-ai/DeepSeek-V3"))
+        new, old = (
+            total_bytes(module_terms(load(spec, speculative_tokens=1, engine_version=version)))
+            for version in ("0.19 V1", "0.11 V1")
+        )
+        assert old - new == 129280 * 7168 * 2
+        assert (old - new) / GIB == pytest.approx(1.72, abs=0.01)
+
+    def test_on_a_pipeline_vllm_loads_the_token_table_again(self):
+        spec = resolve_model(PresetModel(preset="Qwen/Qwen3-Next-80B-A3B-Instruct"))
+        alone, staged = (
+            total_bytes(module_terms(load(spec, speculative_tokens=1, parallelism={"pipeline": stages})))
+            for stages in (1, 2)
+        )
+        assert staged - alone == 151936 * 2048 * 2
+
+    def test_a_draft_layer_in_fp8_keeps_its_projection_in_16_bits(self):
+        spec = resolve_model(PresetModel(preset="zai-org/GLM-4.5"))
+        (kept,) = (
+            item for item in module_terms(load(spec, speculative_tokens=1, weights="fp8"))
+            if item.name == "draft: norms, biases and other weights kept"
+        )  # fmt: skip
+        hidden = 5120
+        router, norms = 160 * hidden, 2 * hidden + 3 * hidden + 2 * 128
+        biases = (96 + 2 * 8) * 128
+        assert kept.bytes == 2 * (2 * hidden * hidden + router + norms + biases)
+
+    def test_a_draft_model_beside_a_hybrid_shares_its_pages(self):
+        spec = resolve_model(PresetModel(preset="Qwen/Qwen3-Next-80B-A3B-Instruct"))
+        fields = {"engine_version": "0.19 V1", "parallelism": {"tensor": 4}}
+        alone, guessed, layered = (
+            plan(spec, speculative_tokens=2, drafter=chosen, **fields).details["kv"]["bytes_needed"]["h100-sxm5-80gb"]
+            for chosen in (
+                {"method": "ngram"},
+                {"method": "draft-model", "model": "Qwen/Qwen3-0.6B"},
+                {"method": "mtp"},
+            )
+        )
+        assert alone < layered < guessed
+
     def test_n_grams_take_nothing(self):
         guessed = load(model(), speculative_tokens=4, drafter={"method": "ngram"})
         assert rate(guessed) == rate(load(model()))
@@ -188,6 +242,37 @@ class TestDrafters:
         assert any("No draft layer" in text for text in plan(model(), speculative_tokens=2).warnings)
         eagle = plan(model(), speculative_tokens=2, drafter={"method": "eagle"})
         assert not any("No draft layer" in text for text in eagle.warnings)
+
+
+class TestHostWeights:
+    def test_weights_in_host_ram_leave_the_gpu_and_give_their_room_to_the_cache(self):
+        budgets = [
+            plan(model(), engine_version="0.19", **extra).details["engine_budget"]["h100-sxm5-80gb"]
+            for extra in ({}, {"cpu_offload_bytes": 10 * GIB})
+        ]
+        assert budgets[0]["weights_bytes"] - budgets[1]["weights_bytes"] == 10 * GIB
+        assert budgets[1]["kv_cache_bytes"] - budgets[0]["kv_cache_bytes"] == 10 * GIB
+
+    def test_table_and_head_never_move(self):
+        kept = served_weights(load(model(), cpu_offload_bytes=500 * GIB))
+        assert sorted(item.name for item in kept) == ["embeddings", "head", "rotary table"]
+
+    def test_a_model_too_large_for_a_card_starts_with_half_of_it_in_host_ram(self):
+        alone, helped = (
+            plan(model(layers=48), gpu="rtx-4090", weights="fp16", engine_version="0.19", context_length=4096, **extra)
+            .needs["rtx-4090"].refusal
+            for extra in ({"max_num_seqs": 1024}, {"max_num_seqs": 1024, "cpu_offload_bytes": 8 * GIB})
+        )  # fmt: skip
+        assert alone is not None
+        assert helped is None
+
+    def test_sglang_copies_a_layer_at_a_time_and_vllm_reads_it_where_it_lies(self):
+        layer = (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096) * 2
+        offloaded = load(model(), cpu_offload_bytes=8 * GIB, engine="sglang")
+        (copied,) = fetched_layer(offloaded, engine_weights(offloaded))
+        assert copied.bytes == pytest.approx(layer, rel=0.001)
+        read = load(model(), cpu_offload_bytes=8 * GIB, engine_version="0.19")
+        assert fetched_layer(read, engine_weights(read)) == ()
 
 
 class TestTwoFormats:

@@ -8,6 +8,7 @@ from planner.model import load_presets, read_config
 from planner.model.counts import parameters, prediction_parameters
 from planner.model.files.opened import cross_check
 from planner.model.files.tensors import TensorEntry, TensorSummary
+from planner.model.prediction import copied_heads, drafting_modules
 
 
 def preset(identifier: str) -> Any:
@@ -96,3 +97,20 @@ def test_frequencies_in_a_file_are_no_disagreement() -> None:
     spec = read_config(llama)
     names = {"model__rotary_emb__inv_freq": 2, "model__layers__0__self_attn__rotary_emb__inv_freq": 2}
     assert cross_check(spec, _held(parameters(spec), **names)) == []
+
+
+def test_engines_draft_without_the_copies_of_table_and_head() -> None:
+    """README_WEIGHTS.md of DeepSeek-V3: 11.5B of the 14B are the module's own, the rest copies."""
+    spec = preset("deepseek-ai/DeepSeek-V3")
+    own = parameters(drafting_modules(spec))
+    assert own == prediction_parameters(spec) - 2 * 129_280 * 7168
+    assert copied_heads(spec) == 1
+    qwen = preset("Qwen/Qwen3-Next-80B-A3B-Instruct")
+    assert parameters(drafting_modules(qwen)) == prediction_parameters(qwen)
+    assert copied_heads(qwen) == 0
+
+
+def test_what_a_file_does_not_tell_is_one_layer_like_the_last_a_projection_and_three_norms() -> None:
+    llama = preset("meta-llama/Llama-3.1-8B")
+    layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
+    assert parameters(drafting_modules(llama)) == layer + 2 * 4096 * 4096 + 3 * 4096

@@ -11,7 +11,7 @@ from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.phases.serving_layout import Trace
 from planner.engine.quantization import weight_terms
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
-from planner.engine.servers.drafts import OWN_LAYER
+from planner.engine.servers.drafts import OWN_LAYER, drafts_itself
 from planner.engine.servers.llama_cpp import FILE_TYPES
 from planner.engine.servers.versions import possible_versions, vllm_rules
 from planner.engine.term import Term
@@ -182,8 +182,7 @@ def bits_per_weight(phase: Serving, spec: ModelSpec) -> float | None:
 
 def _draft_warnings(phase: Serving, spec: ModelSpec) -> tuple[str, ...]:
     """Tokens that nothing guesses: the model has no draft layer, and nothing else was chosen."""
-    families = vllm_rules().draft_layer_models
-    if not phase.speculative_tokens or phase.drafter.method not in OWN_LAYER or spec.model_type in families:
+    if not phase.speculative_tokens or phase.drafter.method not in OWN_LAYER or drafts_itself(spec):
         return ()
     return (
         "No draft layer of this model is known, so that nothing is counted for guessing tokens ahead: choose a smaller "

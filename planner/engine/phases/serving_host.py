@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from planner.engine import host, storage
 from planner.engine.plan import Surroundings
 from planner.engine.quantization import weight_terms
+from planner.engine.servers import serving_workload
+from planner.engine.servers.host_weights import layer_bytes
+from planner.engine.servers.torch_engine import engine_weights
 from planner.engine.term import Factor, Number, Term
 from planner.model.counts import parameters
 from planner.model.spec import ModelSpec
@@ -47,12 +50,13 @@ def serving_surroundings(
         *host.runtime_terms(share),
         *_files(phase, spec, size, share),
         *_swap(phase, share),
-        *_offloaded(phase, share),
+        *_offloaded(phase, spec, share),
         *_cache(phase, share, pool_bytes),
         *(placed for item in engine_terms if (placed := _placed(item, phase)) is not None),
     )
     return Surroundings(
-        tuple(item for item in ram if item.bytes), storage.weight_file_terms(spec, phase.weights, "served weights")
+        tuple(item for item in ram if item.bytes),
+        storage.weight_file_terms(spec, phase.weights, "served weights", published=True),
     )
 
 
@@ -92,10 +96,12 @@ def _swap(phase: Serving, share: host.NodeShare) -> tuple[Term, ...]:
     return (Term("kv_cache", "swap space", (Factor("GPUs", share.ranks), size), host.HOST, known.source),)
 
 
-def _offloaded(phase: Serving, share: host.NodeShare) -> tuple[Term, ...]:
+def _offloaded(phase: Serving, spec: ModelSpec, share: host.NodeShare) -> tuple[Term, ...]:
+    """No more than the layers hold: nothing else moves."""
     if phase.cpu_offload_bytes is None:
         return ()
-    factors = (Factor("GPUs", share.ranks), Factor("bytes", phase.cpu_offload_bytes))
+    size = min(phase.cpu_offload_bytes, layer_bytes(engine_weights(serving_workload(phase, spec))))
+    factors = (Factor("GPUs", share.ranks), Factor("bytes", size))
     return (Term("weights", "weights in host RAM", factors, host.HOST, OFFLOAD_SOURCE),)
 
 

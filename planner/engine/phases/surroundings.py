@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from planner.engine import host, storage
+from planner.engine.components import trained_part
 from planner.engine.optimizer import ParameterTensor, parameter_tensors, state_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, virtual_tokens
 from planner.engine.plan import Surroundings
@@ -61,7 +62,7 @@ def training_surroundings(
         master_weights=phase.precision.endswith("-fp32-master"),
     )  # fmt: skip
     disk = (
-        *storage.weight_file_terms(spec, published, "base model"),
+        *storage.weight_file_terms(spec, published, "base model", published=True),
         *saved,
         *_exports(phase.checkpoints, spec),
         *_nvme_terms(phase, sum(tensor.elements * tensor.multiplicity for tensor in trained)),
@@ -87,7 +88,7 @@ def evaluation_surroundings(phase: Evaluation, spec: ModelSpec, hardware: Hardwa
     name = "fp32" if width == 4 else "bf16"
     return Surroundings(
         (*host.runtime_terms(share), *host.fuller(loading, running)),
-        storage.weight_file_terms(spec, name, "base model"),
+        storage.weight_file_terms(spec, name, "base model", published=True),
     )
 
 
@@ -103,6 +104,7 @@ def checkpoint_plan(asked: Checkpoints, spread: Parallelism, share: host.NodeSha
 @lru_cache(maxsize=256)
 def trained_tensors(phase: TrainingStep, spec: ModelSpec) -> tuple[ParameterTensor, ...]:
     """What the optimizer updates: all weights, or those that the method trains."""
+    spec = trained_part(spec)
     if isinstance(phase, FineTuning):
         lora = phase.lora if phase.uses_adapters else None
         width = WEIGHT_BYTES.get(phase.precision, 2)

@@ -11,7 +11,6 @@ from planner.engine.kv_cache import kv_bytes_per_token, total_bytes
 from planner.engine.quantization import cache_element_bytes
 from planner.engine.rounding import larger, round_up
 from planner.engine.servers.drafts import drafted_caches
-from planner.engine.servers.versions import vllm_rules
 from planner.engine.servers.vllm_pages import Pages
 from planner.engine.servers.workload import ServingWorkload
 from planner.engine.term import Number, Term
@@ -114,7 +113,7 @@ def rate(load: ServingWorkload) -> Any:
     own = _rate(load.cached_spec, keys, values, load.tensor_parallel, load.pipeline, load.packs_sparse)
     if not load.speculative_tokens:
         return own
-    return own + sum(rate(other) for other in drafted_caches(load, vllm_rules().draft_layer_models))
+    return own + sum(rate(other) for other in drafted_caches(load))
 
 
 @lru_cache(maxsize=512)

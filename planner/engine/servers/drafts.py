@@ -7,8 +7,10 @@ python/sglang/srt/speculative/eagle_worker.py and standalone_worker.py, llama.cp
 
 from dataclasses import replace
 
+from planner.engine.servers.versions import vllm_rules
 from planner.engine.servers.workload import LOADED, ServingWorkload
 from planner.engine.term import Factor, Term
+from planner.model.prediction import drafting_modules
 from planner.model.spec import Attention, LatentAttention, LayerGroup, ModelSpec, Stack
 
 HEADS = ("eagle", "eagle3")
@@ -33,18 +35,30 @@ def drafted_load(load: ServingWorkload) -> ServingWorkload | None:
         spec = head_layer(load.spec)
     else:
         return None
-    return replace(load, spec=spec, draft_spec=None, draft_method="ngram", adapters=None, weights=_format(load))
+    return replace(
+        load,
+        spec=spec,
+        draft_spec=None,
+        draft_method="ngram",
+        adapters=None,
+        weights=_format(load),
+        host_weights_bytes=0,
+    )
 
 
-def drafted_caches(load: ServingWorkload, families: tuple[str, ...] = ()) -> tuple[ServingWorkload, ...]:
-    """Loads whose keys and values stand beside the model's: of a draft model or head, or of the model's draft layer."""
+def drafted_caches(load: ServingWorkload) -> tuple[ServingWorkload, ...]:
+    """Loads whose keys and values stand beside the model's: of a draft model or head, or of the model's own layers."""
     drafted = drafted_load(load)
     if drafted is not None:
         return (drafted,)
-    own = load.speculative_tokens and load.draft_method in OWN_LAYER and load.spec.model_type in families
-    if not own:
+    if not load.speculative_tokens or load.draft_method not in OWN_LAYER or not drafts_itself(load.spec):
         return ()
-    return (replace(load, spec=head_layer(load.spec), speculative_tokens=0, adapters=None),)
+    return (replace(load, spec=drafting_modules(load.spec), speculative_tokens=0, adapters=None),)
+
+
+def drafts_itself(spec: ModelSpec) -> bool:
+    """Whether engines know prediction layers of the model: its file states them, or its family has them."""
+    return spec.prediction is not None or spec.model_type in vllm_rules().draft_layer_models
 
 
 def _format(load: ServingWorkload) -> str:

@@ -15,8 +15,10 @@ from typing import Any
 from planner.engine.kv_cache import every_token
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate, single
+from planner.engine.servers.host_weights import fetched_layer
 from planner.engine.servers.torch_engine import (
     engine_cache,
+    engine_weights,
     forward_term,
     logits_term,
     served_weights,
@@ -39,7 +41,11 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
                                                    "graph_sequences"]  # fmt: skip
     weights = served_weights(load)
     cache = engine_cache(load, every_token, load.block_size or 1, SOURCE)
-    activation = (forward_term(load, chunk, ("prefill",)), logits_term(load, sequences))
+    activation = (
+        forward_term(load, chunk, ("prefill",)),
+        logits_term(load, sequences),
+        *fetched_layer(load, engine_weights(load)),
+    )
     held = Holdings(weights, cache, activation, torch_overhead(load, chosen, overheads, graphs=load.cuda_graphs))
     budget_bytes = None
     if total is not None:

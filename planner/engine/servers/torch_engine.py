@@ -1,24 +1,36 @@
 """What the engines built on torch share: weights with the rotary table, forward activations, and the cache."""
 
-from dataclasses import replace
 from functools import lru_cache
 
-from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms, total_bytes
+from planner.engine.kv_cache import CachePolicy, WindowTokens, kv_cache_terms
 from planner.engine.quantization import cache_element_bytes, stage_weights, weight_terms
 from planner.engine.rounding import ceil_div
 from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import GRAPHS
-from planner.engine.servers.drafts import OWN_LAYER, as_draft, drafted_caches, drafted_load, head_terms
+from planner.engine.servers.drafts import (
+    OWN_LAYER,
+    as_draft,
+    drafted_caches,
+    drafted_load,
+    drafts_itself,
+    head_terms,
+)
+from planner.engine.servers.host_weights import kept_on_gpu
 from planner.engine.servers.rotary import rotary_terms
-from planner.engine.servers.versions import vllm_rules
+from planner.engine.servers.versions import shares_draft_head
 from planner.engine.servers.workload import LOADED, RUNNING, ServingWorkload, feed_forward_width, vocabulary
 from planner.engine.term import Factor, Number, Term
 from planner.hardware import ChosenGpu, Overhead, Overheads
 from planner.model.counts import shard_elements
+from planner.model.prediction import copied_heads, drafting_modules
 from planner.model.spec import Attention, DenseFeedForward, MixtureOfExperts, ModelSpec
 
 VOCABULARY_MULTIPLE = 64
 """vLLM and its kin pad the vocabulary to this before they divide it (VocabParallelEmbedding)."""
+COPIES_SOURCE = (
+    "vllm/model_executor/models/deepseek_mtp.py SharedHead, shared with the model since vllm-project/vllm#34385; "
+    "v1/spec_decode/eagle.py: beside a pipeline the draft's token table is loaded separately"
+)
 
 
 def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
@@ -40,12 +52,15 @@ def _engine_weights(
 
 
 def served_weights(load: ServingWorkload) -> tuple[Term, ...]:
-    """The weights, the places of adapters, and what drafts tokens beside the model."""
+    """The weights, the places of adapters, and what drafts tokens: the model's own layers, or what stands beside it."""
+    own = engine_weights(load)
+    if load.host_weights_bytes:
+        own = kept_on_gpu(own, load.host_weights_bytes)
     if load.adapters is None and not load.speculative_tokens:
-        return engine_weights(load)
+        return own
     drafted = drafted_load(load)
     draft = () if drafted is None else as_draft(engine_weights(drafted))
-    return (*engine_weights(load), *adapter_terms(load), *head_terms(load), *draft)
+    return (*own, *adapter_terms(load), *head_terms(load), *module_terms(load), *draft)
 
 
 def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
@@ -67,21 +82,33 @@ def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
     return (Term("weights", "padding of expert matrices", factors, LOADED, source),) if elements else ()
 
 
-def draft_term(load: ServingWorkload, families: tuple[str, ...]) -> tuple[Term, ...]:
-    """The layer that a model drafts its own next tokens with (MTP): its last layer again, and a projection of two."""
-    if not load.speculative_tokens or load.draft_method not in OWN_LAYER or load.spec.model_type not in families:
+def module_terms(load: ServingWorkload) -> tuple[Term, ...]:
+    """The prediction layers (MTP) of the model itself, which engines load when it drafts its own next tokens.
+
+    Token table and head are the model's: vLLM gives them to the draft (v1/spec_decode/eagle.py `load_model`), SGLang
+    skips the copies in the file and sets the model's (models/deepseek_nextn.py, `set_embed_and_head`), TensorRT-LLM
+    hands them over (_torch/models/modeling_speculative.py). vLLM shares the head inside each module of DeepSeek's and
+    GLM's kind since vllm-project/vllm#34385 only, and has a token table of its own on the last stage of a pipeline.
+    """
+    if not load.speculative_tokens or load.draft_method not in OWN_LAYER or not drafts_itself(load.spec):
         return ()
-    stack = load.spec.stack
-    last = next(i for i in reversed(range(len(stack.groups))) if not hasattr(stack.groups[i].mixer, "state_elements"))
-    longer = replace(stack.groups[last], count=stack.groups[last].count + 1)
-    groups = (*stack.groups[:last], longer, *stack.groups[last + 1 :])
-    deeper = replace(load.spec, stacks=(replace(stack, groups=groups), *load.spec.stacks[1:]))
-    with_draft, without = (
-        total_bytes(engine_weights(replace(load, spec=spec, pipeline=1))) for spec in (deeper, load.spec)
-    )
-    factors = (Factor("bytes", with_draft - without + 4 * stack.hidden_size**2, "a layer, and 2 x hidden to hidden"),)
-    source = "vllm/model_executor/models/*_mtp.py: one decoder layer beside fc; loaded when it drafts"
-    return (Term("weights", "draft layer", factors, LOADED, source),)
+    modules = weight_terms(
+        drafting_modules(load.spec), load.weights, load.tensor_parallel, LOADED,
+        expert_parallel=load.expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
+    )  # fmt: skip
+    copies = 0
+    if load.engine == "vllm":
+        heads = 0 if shares_draft_head(load.version) else copied_heads(load.spec)
+        copies = heads + (load.pipeline > 1)
+    if not copies:
+        return as_draft(modules)
+    rows = ceil_div(vocabulary(load.spec), VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
+    factors = (
+        Factor("copies", copies), Factor("vocabulary", ceil_div(rows, load.tensor_parallel)),
+        Factor("hidden", load.spec.stack.hidden_size), Factor("bytes", 4 if load.weights == "fp32" else 2),
+    )  # fmt: skip
+    own = Term("weights", "own token table and head", factors, LOADED, COPIES_SOURCE)
+    return as_draft((*modules, own))
 
 
 def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int, source: str) -> tuple[Term, ...]:
@@ -101,7 +128,7 @@ def engine_cache(load: ServingWorkload, window_tokens: WindowTokens, block: int,
     )  # fmt: skip
     if not load.speculative_tokens:
         return own
-    drafted = drafted_caches(load, vllm_rules().draft_layer_models)
+    drafted = drafted_caches(load)
     return own + tuple(
         term for other in drafted for term in as_draft(engine_cache(other, window_tokens, block, source))
     )

@@ -57,6 +57,7 @@ class VllmRules:
     mxfp4_hidden_multiple: int
     fp32_state_models: tuple[str, ...]
     draft_layer_models: tuple[str, ...]
+    draft_head_shared_from: Version
     lora_embedding_models: tuple[str, ...]
     """Families whose token table and head have places for adapters."""
     lora_extra_vocabulary: int
@@ -87,6 +88,7 @@ def vllm_rules() -> VllmRules:
         mxfp4_hidden_multiple=record["mxfp4_hidden_multiple"],
         fp32_state_models=tuple(record["fp32_state_models"]),
         draft_layer_models=tuple(record["draft_layer_models"]),
+        draft_head_shared_from=tuple(record["draft_head_shared_from"]),
         lora_embedding_models=tuple(record["lora_embedding_models"]),
         lora_extra_vocabulary=record["lora_extra_vocabulary"],
         lora_vocabulary_below=tuple(record["lora_vocabulary_below"]),
@@ -94,6 +96,13 @@ def vllm_rules() -> VllmRules:
         multiprocessors=record["multiprocessors"],
         bands=bands,
     )
+
+
+def shares_draft_head(version: str | None) -> bool:
+    """Whether a version gives the model's head to prediction layers that have a copy; the assumed one if not stated."""
+    rules = vllm_rules()
+    number = version_number(version or rules.assumed_version)
+    return number is None or number >= rules.draft_head_shared_from
 
 
 @cache

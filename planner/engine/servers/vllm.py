@@ -12,7 +12,8 @@ from planner.engine.kv_cache import every_token, is_causal, total_bytes
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.adapters import adapter_terms
 from planner.engine.servers.division import GRAPHS, UNCOUNTED, Holdings, ServerPlan, pool_tokens, rate, single, starts
-from planner.engine.servers.torch_engine import draft_term, engine_cache, padding_term, served_weights
+from planner.engine.servers.host_weights import fetched_layer
+from planner.engine.servers.torch_engine import engine_cache, engine_weights, padding_term, served_weights
 from planner.engine.servers.versions import VersionBand, vllm_band, vllm_rules
 from planner.engine.servers.vllm_pages import Pages, alike_pages, shared_pages
 from planner.engine.servers.vllm_profile import profile_terms, unprofiled_bytes
@@ -32,13 +33,9 @@ def plan_vllm(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) ->
     band = vllm_band(load.version)
     block = load.block_size or DEFAULT_BLOCK
     tokens, sequences = step_limits(load, chosen, band)
-    rules = vllm_rules()
-    weights = (
-        *served_weights(load),
-        *padding_term(load, rules.mxfp4_hidden_multiple),
-        *draft_term(load, rules.draft_layer_models),
-    )
-    activation = profile_terms(load, tokens, sequences, band, chosen, overheads)
+    weights = (*served_weights(load), *padding_term(load, vllm_rules().mxfp4_hidden_multiple))
+    profiled = profile_terms(load, tokens, sequences, band, chosen, overheads)
+    activation = (*profiled, *fetched_layer(load, engine_weights(load)))
     pages = shared_pages(load, band, block, tokens)
     cache = _cache(load, band, block, tokens, pages)
     held = Holdings(weights, cache, activation, _overhead(load, chosen, overheads, band))

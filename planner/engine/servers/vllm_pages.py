@@ -16,6 +16,7 @@ from typing import Any
 from planner.engine.kv_cache import cached_mixers, state_elements
 from planner.engine.quantization import cache_element_bytes
 from planner.engine.rounding import ceil_div, round_up, smaller
+from planner.engine.servers.drafts import drafted_caches
 from planner.engine.servers.versions import VersionBand, vllm_rules
 from planner.engine.servers.workload import RUNNING, ServingWorkload
 from planner.engine.term import Factor, Number, Term
@@ -117,9 +118,16 @@ def alike_pages(load: ServingWorkload, band: VersionBand) -> bool:
 
 
 def _kinds(load: ServingWorkload) -> Mapping[tuple[str, int], int]:
-    """Layers on one rank by (`full`, `state` or the window, bytes per token or of the state)."""
+    """Layers on one rank by (`full`, `state` or the window, bytes per token or of the state), with those that draft."""
     width = cache_element_bytes(load.cache_type)
-    return _layer_kinds(load.spec, width, load.tensor_parallel, load.pipeline, load.speculative_tokens)
+    found = _layer_kinds(load.spec, width, load.tensor_parallel, load.pipeline, load.speculative_tokens)
+    if not load.speculative_tokens:
+        return found
+    both = dict(found)
+    for drafted in drafted_caches(load):
+        for key, count in _layer_kinds(drafted.spec, width, load.tensor_parallel, 1, 0).items():
+            both[key] = both.get(key, 0) + count
+    return both
 
 
 @lru_cache(maxsize=512)
@@ -145,8 +153,4 @@ def _layer_kinds(
             sizes = ceil_div(recurrent, tensor_parallel) * state_width
             key = ("state", int(sizes + ceil_div(convolution, tensor_parallel) * 2))
         found[key] = found.get(key, 0) + ceil_div(group.count, pipeline)
-    if speculative_tokens and spec.model_type in vllm_rules().draft_layer_models:
-        last = next((key for key in reversed(found) if key[0] == "full"), None)
-        if last is not None:
-            found[last] += 1
     return found

@@ -61,6 +61,8 @@ class ServingWorkload:
     adapters: AdapterPlaces | None = None
     value_cache_type: str | None = None
     """Format of cached values where it is not that of keys."""
+    host_weights_bytes: int = 0
+    """Bytes of each GPU's weights that stay in host RAM."""
     state_slots: int | None = None
     image_height: int | None = None
     image_width: int | None = None
@@ -128,6 +130,7 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         draft_vocabulary=phase.drafter.vocabulary,
         adapters=_adapters(phase),
         value_cache_type=phase.value_cache_dtype,
+        host_weights_bytes=phase.cpu_offload_bytes or 0,
         state_slots=phase.state_cache_slots,
         image_height=phase.image_height,
         image_width=phase.image_width,

@@ -7,6 +7,7 @@ no part of a model's parameters, but of its file.
 
 from dataclasses import replace
 
+from planner.model.prediction import HEAD_COPY, joined
 from planner.model.readers.config import Config
 from planner.model.spec import (
     RMS_NORM,
@@ -17,7 +18,6 @@ from planner.model.spec import (
     Linear,
     ModelSpec,
     NormPart,
-    Part,
     Repeated,
     Stack,
 )
@@ -40,14 +40,15 @@ def with_prediction(config: Config, spec: ModelSpec) -> ModelSpec:
     if layer is None:
         return spec
     hidden = spec.stack.hidden_size
-    joined: tuple[Part, ...] = (Linear("eh_proj", 2 * hidden, hidden), *_norms(("enorm", "hnorm"), hidden))
     if config.model_type in SHARED_ENDS:
-        stack = Stack("prediction", hidden, None, (replace(layer, count=count),), spec.stack.final_norm, joined)
+        ends = joined(hidden)
+        stack = Stack("prediction", hidden, None, (replace(layer, count=count),), spec.stack.final_norm, ends)
         return replace(spec, prediction=stack)
-    ends = (*joined, *_norms(("shared_head.norm",), hidden), Linear("shared_head.head", hidden, spec.head.outputs))
+    norm = NormPart("shared_head.norm", hidden, RMS_NORM)
+    module = (*joined(hidden), norm, Linear(HEAD_COPY, hidden, spec.head.outputs, kind="subclass"))
     # Each module repeats the token table.
     table = Embedding(count * spec.head.outputs, hidden)
-    stack = Stack("prediction", hidden, table, (replace(layer, count=count),), None, (Repeated(count, ends),))
+    stack = Stack("prediction", hidden, table, (replace(layer, count=count),), None, (Repeated(count, module),))
     return replace(spec, prediction=stack)
 
 
@@ -64,7 +65,3 @@ def _layer(spec: ModelSpec) -> LayerGroup | None:
     """A layer of the model's last kind with attention."""
     groups = [group for group in spec.stack.groups if isinstance(group.mixer, Attention | LatentAttention)]
     return replace(groups[-1], indices=()) if groups else None
-
-
-def _norms(names: tuple[str, ...], size: int) -> tuple[Part, ...]:
-    return tuple(NormPart(name, size, RMS_NORM) for name in names)
