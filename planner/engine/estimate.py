@@ -6,15 +6,16 @@ from functools import lru_cache
 
 from planner.catalog import Catalog
 from planner.engine.activations.families import OTHER_SOFTWARE
+from planner.engine.activations.versions import UNSTATED_LITGPT, is_unstated_litgpt
 from planner.engine.assemble import Context, Need, assemble, no_vram
 from planner.engine.band import case_class
 from planner.engine.layout import training_gpus_needed
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.preprocessing import plan_preprocessing
 from planner.engine.phases.role_groups import group_phases
-from planner.engine.phases.role_report import before_step, role_details
+from planner.engine.phases.role_report import role_details
 from planner.engine.phases.serving_need import serving_phase
-from planner.engine.phases.stage_report import reported_stage, settled_step
+from planner.engine.phases.stage_report import settled_step
 from planner.engine.phases.step import plan_step
 from planner.engine.phases.surroundings import (
     design_surroundings,
@@ -25,7 +26,6 @@ from planner.engine.phases.trial import reduced, trial_step
 from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
 from planner.engine.room import room_of
 from planner.engine.streams import idle_terms
-from planner.engine.term import Term
 from planner.engine.traced import SettledPhase
 from planner.errors import PlannerError
 from planner.model import counts, resolve_model
@@ -103,18 +103,11 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
-    settled, stages = settled_step(phase, job.spec)
-    stage = reported_stage(phase, stages)
-    before = before_step(phase, job.spec, stage, settled)
-    moments = settled.moments if before is None else {before.moment.name: before.moment, **settled.moments}
-    fullest = max(moments.values(), key=lambda moment: moment.allocated_bytes)
-
-    def terms() -> tuple[Term, ...]:
-        return settled.terms() if before is None else before.told(settled.terms())
-
+    found, stages = settled_step(phase, job.spec)
+    settled = found.settled
     need = Need(
-        moments=moments,
-        terms=terms,
+        moments=found.moments,
+        terms=found.terms,
         case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         training=True,
@@ -127,7 +120,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
         ),
         warnings=(*settled.phase.lowered.approximations, *_not_counted(phase, settled)),
-        describe=lambda: stages | role_details(phase, job.spec, stage, fullest, terms()),
+        describe=lambda: stages | role_details(phase, job.spec, found.stage, found.fullest, found.terms()),
         groups={
             group.role: PLANNERS[group.kind](replace(job, name=group.kind, spec=group.spec), group.phase)
             for group in group_phases(phase, job.spec)
@@ -156,6 +149,7 @@ def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
         "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp and untold("tiles"),
         "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and untold("float8"),
         "torch.compile is not counted: it usually needs less.": phase.compile,
+        UNSTATED_LITGPT: profile == "litgpt" and is_unstated_litgpt(phase.framework_version),
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"
         and profile not in OTHER_SOFTWARE,
     }

@@ -29,6 +29,15 @@ def builds_mask_without_being_given_one(version: str) -> bool:
     return OLDEST_MASK_BUILDER <= framework_version(version) < NEWEST_MASK_BUILDER
 
 
+def checkpoints_layers_of_stages(version: str) -> bool:
+    """Whether Swin checkpoints each block inside a checkpointed stage.
+
+    Source: transformers 5.24 `models/swin/modeling_swin.py`, where both are a `GradientCheckpointingLayer`; in
+    4.57.6 the stage alone is one.
+    """
+    return not is_before(version, (5,))
+
+
 def keeps_inputs_of_4bit_products(version: str) -> bool:
     """Whether LitGPT's bitsandbytes holds the input of a 4-bit product as long as the graph lives.
 
@@ -44,6 +53,17 @@ def rounds_before_the_weight(version: str) -> bool:
     Source: LitGPT `litgpt/model.py: RMSNorm.forward`, pull request 1545.
     """
     return () < _litgpt(version) < (0, 4, 6)
+
+
+UNSTATED_LITGPT = (
+    "No version of LitGPT is stated (such as litgpt 0.5.5): it is counted as of 2024, with bitsandbytes 0.42, whose "
+    "4-bit products hold their inputs."
+)
+
+
+def is_unstated_litgpt(version: str) -> bool:
+    """Whether the framework's version says nothing of LitGPT's, which decides what its 4-bit products keep."""
+    return not _litgpt(version)
 
 
 def _litgpt(version: str) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ from planner.scenario.phases import FineTuning
 from planner.scenario.step import TrainingStep
 
 TORCHTUNE_CHUNKS = 8
+LITGPT_CHUNK = 128
 SCHEDULE = "Megatron-LM, megatron/core/pipeline_parallel/schedules.py (1F1B and its interleaved form)"
 NO_SYNC = "torch 2.13 FSDP2, _fsdp_param.py: unsharded_accumulated_grad, in the reduce dtype"
 MOMENTS = {name: name for name in ALL}
@@ -146,7 +147,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         context_parallel=parallelism.context,
         sequence_parallel=parallelism.sequence_parallel or phase.activation_profile == "torchtitan",
         loss_parallel=divides_logits(phase),
-        loss_chunk=_loss_chunk(phase, spec, batch * length),
+        loss_chunk=_loss_chunk(phase, spec, batch, length),
     )
     full = phase.activation_checkpointing == "full"
     return lower(
@@ -177,12 +178,17 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
     )
 
 
-def _loss_chunk(phase: TrainingStep, spec: ModelSpec, tokens: Number) -> Number:
+def _loss_chunk(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> Number:
     """Tokens per chunk: stated, or as the implementations choose them.
 
     torchtune cuts the sequence in 8; Liger takes about as many tokens as keep a chunk of logits the size of the
-    hidden states, as a power of two.
+    hidden states, as a power of two; LitGPT takes so many positions of every sequence, whatever the batch, 128 by
+    default (`litgpt/finetune/lora.py: fit`, `lm_head_chunk_size`).
     """
+    if phase.activation_profile == "litgpt":
+        positions = phase.loss_chunk_tokens or LITGPT_CHUNK
+        return smaller(length, -(-length // phase.loss_chunks) if phase.loss_chunks is not None else positions)
+    tokens = batch * length
     if phase.loss_chunk_tokens is not None:
         stated: Number = smaller(tokens, phase.loss_chunk_tokens)
         return stated

@@ -108,3 +108,24 @@ def test_autocast_copies_a_frozen_head_for_every_chunk() -> None:
     told = tuned(method="lora", precision="amp-bf16", micro_batch_size=1, sequence_length=1034).terms
     copies = [item for item in told if "cast by autocast, again" in item.name and "forward" in item.alive]
     assert sum(item.bytes for item in copies) == 8 * 32000 * H * 2
+
+
+@pytest.mark.parametrize("chunking", [{"loss_chunk_tokens": None}, {"loss_chunk_tokens": None, "loss_chunks": 3}])
+def test_the_head_takes_as_many_chunks_whatever_the_batch(chunking: dict[str, Any]) -> None:
+    # `lm_head_chunk_size` cuts the positions of every sequence, so one copy of the frozen head more or less per chunk
+    # may never make a larger batch need less.
+    small = LLAMA_2_7B | {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    small["num_key_value_heads"] = 2
+    step = STEP | chunking | {"method": "lora", "precision": "amp-bf16", "sequence_length": 300}
+    one, two = (planned("fine_tuning", small, step | {"micro_batch_size": batch}) for batch in (1, 2))
+    copies = [
+        sum(item.bytes for item in plan.terms if "cast by autocast, again" in item.name and "forward" in item.alive)
+        for plan in (one, two)
+    ]
+    assert copies == [2 * 32000 * 32 * 2] * 2
+    assert two.peak.allocated_bytes > one.peak.allocated_bytes
+
+
+def test_an_unstated_version_of_litgpt_is_said_to_be_that_of_2024() -> None:
+    assert any("as of 2024" in text for text in tuned(method="lora").warnings)
+    assert not any("as of 2024" in text for text in tuned(method="lora", framework_version="litgpt 0.5.5").warnings)
