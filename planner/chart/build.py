@@ -74,7 +74,7 @@ def _bar(
     name: PhaseName, phase: PhasePlan, judge: str, capacities: Iterable[CapacityLine], caption: str, unit: SizeUnit
 ) -> Bar:
     total = phase.peak.process_bytes
-    verdict = phase.verdicts.get(judge)
+    verdict = phase.own_verdicts.get(judge)
     return Bar(
         phase=name,
         name=PHASE_NAMES[name],
@@ -120,7 +120,7 @@ def _judged_capacity(plan: Plan, gpu: str) -> int | None:
     judged = [
         verdict.capacity_bytes
         for name, phase in plan.phases.items()
-        if name != "serving" and (verdict := phase.verdicts.get(gpu)) and verdict.capacity_bytes is not None
+        if name != "serving" and (verdict := phase.own_verdicts.get(gpu)) and verdict.capacity_bytes is not None
     ]
     return max(judged, default=None)
 

@@ -1,5 +1,6 @@
 """Verdicts in the words and colours of a terminal."""
 
+from planner.chart.names import ROLE_NAMES
 from planner.engine.plan import Verdict, VerdictKind
 from planner.units import SizeUnit, format_size
 
@@ -24,5 +25,6 @@ def verdict_cell(verdict: Verdict, unit: SizeUnit) -> str:
 
 
 def verdict_line(verdict: Verdict, unit: SizeUnit) -> str:
-    """The same in one coloured line with its unit."""
-    return f"[{STYLES[verdict.verdict]}]{verdict_text(verdict, unit)}[/]"
+    """The same in one coloured line with its unit, and the role whose GPUs decide where it is not the policy."""
+    group = f" ({ROLE_NAMES[verdict.group].lower()})" if verdict.group else ""
+    return f"[{STYLES[verdict.verdict]}]{verdict_text(verdict, unit)}{group}[/]"

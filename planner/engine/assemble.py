@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.engine.band import band
 from planner.engine.overhead import allocator_term, process_overhead, workspace_term
-from planner.engine.plan import NO_ROOM, Moment, Peak, PhasePlan, Room, Surroundings, Verdict
+from planner.engine.plan import NO_ROOM, Moment, Peak, PhasePlan, Room, Surroundings, Verdict, worst
 from planner.engine.term import COMPONENTS, Component, Term
 from planner.engine.verdict import judge
 from planner.hardware import ChosenGpu, HardwareCatalog
@@ -67,19 +67,27 @@ def assemble(need: Need, context: Context) -> PhasePlan:
     low, high = band(need.case_class).around(needed)
     high = max(high, process if managed else 0)
     peak = Peak(top.name, top.allocated_bytes, reserved, process, low, high)
+    own = {gpu.id: _verdict(peak, gpu, context, need) for gpu in context.gpus}
     return PhasePlan(
         peak=peak,
         components={**top.components, "overhead": process - top.allocated_bytes},
         moments=need.moments,
         tell=lambda: (*need.terms(), *overhead),
-        verdicts={gpu.id: _verdict(peak, gpu, context, need) for gpu in context.gpus},
+        verdicts={gpu: _of_all(gpu, verdict, need.groups) for gpu, verdict in own.items()} if need.groups else own,
         count_layer_activations=need.layer_activation_bytes,
         surround=need.surround,
         warnings=need.warnings,
         describe=need.describe,
         groups=need.groups,
+        policy_verdicts=own if need.groups else {},
         room=context.room,
     )
+
+
+def _of_all(gpu: str, own: Verdict, groups: Mapping[str, PhasePlan]) -> Verdict:
+    """A phase fits where each of its groups of GPUs does."""
+    others = (replace(plan.verdicts[gpu], group=role) for role, plan in groups.items())
+    return worst((own, *others)) or own
 
 
 def _verdict(peak: Peak, gpu: ChosenGpu, context: Context, need: Need) -> Verdict:

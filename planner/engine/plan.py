@@ -47,6 +47,8 @@ class Verdict:
     """Searches for `gpus_needed`, which takes far longer than the verdict itself."""
     missing: tuple[str, ...] = ()
     """What would have to be known where the verdict is `unknown`."""
+    group: str = ""
+    """The role whose GPUs it is about, where that is not the policy."""
 
     @cached_property
     def gpus_needed(self) -> int | None:
@@ -113,6 +115,7 @@ class PhasePlan:
     tell: Callable[[], tuple[Term, ...]]
     """Makes `terms`; they are many, and most views never ask."""
     verdicts: Mapping[str, Verdict]
+    """For each GPU; where further groups of GPUs work for the phase, the worst of all groups."""
     count_layer_activations: Callable[[], int] = lambda: 0
     surround: Callable[[], Surroundings] = Surroundings
     """Counts host RAM and storage."""
@@ -122,6 +125,13 @@ class PhasePlan:
     room: Room = NO_ROOM
     groups: "Mapping[str, PhasePlan]" = field(default_factory=dict)
     """Further groups of GPUs that work for this phase, by the role that they are for."""
+    policy_verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Where there are such groups, the verdicts of the phase's own GPUs alone."""
+
+    @property
+    def own_verdicts(self) -> Mapping[str, Verdict]:
+        """The verdicts on what this plan's figures are about: its own GPUs."""
+        return self.policy_verdicts or self.verdicts
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -244,12 +254,12 @@ def programme(phases: Mapping[PhaseName, PhasePlan]) -> Programme:
     return Programme(
         0 if fullest is None else fullest.host_ram_bytes,
         stored,
-        _worst(phase.host_verdict for phase in phases.values()),
+        worst(phase.host_verdict for phase in phases.values()),
         room_verdict(room, room.disk_bytes, total, total // 4, DISK_MISSING),
     )
 
 
-def _worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
+def worst(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     order = ("oom", "unknown", "tight", "fits")
     found = [verdict for verdict in verdicts if verdict is not None]
     return min(found, key=lambda item: (order.index(item.verdict), item.headroom_bytes or 0), default=None)
@@ -297,6 +307,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "capacity_bytes": verdict.capacity_bytes,
         "headroom_bytes": verdict.headroom_bytes,
         **({"missing": list(verdict.missing)} if verdict.missing else {}),
+        **({"group": verdict.group} if verdict.group else {}),
     }
 
 
@@ -316,16 +327,18 @@ def _phase_json(phase: PhasePlan) -> dict[str, Any]:
         "storage_bytes": phase.storage_bytes,
         "storage": dict(phase.storage),
         "host_terms": [_term_json(item) for item in phase.host_terms],
-        "verdicts": {
-            gpu: {**_verdict_json(verdict), "gpus_needed": verdict.gpus_needed}
-            for gpu, verdict in phase.verdicts.items()
-        },
+        "verdicts": _verdicts_json(phase.verdicts),
         **_rooms_json(phase),
         "warnings": list(phase.warnings),
         **({"groups": {role: _phase_json(group) for role, group in phase.groups.items()}} if phase.groups else {}),
+        **({"policy_verdicts": _verdicts_json(phase.policy_verdicts)} if phase.policy_verdicts else {}),
         **phase.around,
         **phase.details,
     }
+
+
+def _verdicts_json(verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    return {gpu: {**_verdict_json(verdict), "gpus_needed": verdict.gpus_needed} for gpu, verdict in verdicts.items()}
 
 
 def _term_json(item: Term) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Verdicts in words and colours, the same in the phase switches, the table and the *Why?* panel."""
 
-from planner.chart.names import PHASE_NAMES
+from dataclasses import replace
+
+from planner.chart.names import PHASE_NAMES, ROLE_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
@@ -46,7 +48,13 @@ def needs_nothing(state: State, phase: PhaseName) -> bool:
 
 
 def verdict_sentence(verdict: Verdict, gpu: str, unit: SizeUnit, usable_bytes: int | None = None) -> str:
-    """`Too large for L40S by 14.7 GiB: it offers 44.4 GiB.` A phase may get less than the `usable_bytes` of a GPU."""
+    """`Too large for L40S by 14.7 GiB: it offers 44.4 GiB.` A phase may get less than the `usable_bytes` of a GPU.
+
+    Where another group of GPUs than the policy's decides, its role comes first.
+    """
+    if verdict.group:
+        own = verdict_sentence(replace(verdict, group=""), gpu, unit, usable_bytes)
+        return f"{ROLE_NAMES[verdict.group]}: {own[0].lower()}{own[1:]}"
     if verdict.verdict == "unknown" or verdict.capacity_bytes is None or verdict.headroom_bytes is None:
         missing = ", ".join(verdict.missing) or "a needed fact"
         return f"Whether it fits {gpu} is unknown: {missing} is missing."

@@ -114,3 +114,21 @@ def test_answers_are_written_before_the_step_with_a_cache_that_the_step_does_not
     start = phase.moments["start_of_step"].allocated_bytes
     assert phase.moments["rollout"].allocated_bytes == start + cache
     assert phase.moments["backward"].components["kv_cache"] == 0
+
+
+def test_a_phase_fits_only_where_each_of_its_groups_of_gpus_does() -> None:
+    apart = {"method": "lora", "objective": "ppo", "roles__value_model": "apart", "value__parameters": 70_000_000_000}
+    phase = tuned(**apart, roles__reward_model="apart")
+    for gpu, verdict in phase.verdicts.items():
+        group = phase.groups["value"].verdicts[gpu]
+        assert (verdict.verdict, verdict.group, verdict.headroom_bytes) == ("oom", "value", group.headroom_bytes)
+        assert phase.own_verdicts[gpu].group == ""
+        assert (phase.own_verdicts[gpu].headroom_bytes or 0) > (group.headroom_bytes or 0)
+
+
+def test_the_stage_that_is_shown_is_the_fullest_with_its_rollout() -> None:
+    engine = {"objective": "grpo", "method": "lora", "roles__rollout_engine": "policy", "roles__rollout_sequences": 400}
+    phase = tuned(**engine, parallelism__pipeline=2, gradient_accumulation_steps=2)
+    stages = phase.details["stages"]
+    assert {stage["peak_moment"] for stage in stages} == {"rollout"}
+    assert phase.peak.allocated_bytes == max(stage["allocated_bytes"] for stage in stages)
