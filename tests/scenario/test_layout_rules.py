@@ -46,6 +46,12 @@ def test_a_stage_needs_at_least_one_layer(check: Any) -> None:
     assert found == {"error parallelism.pipeline": "64 stages are more than the model's 32 layers. Use 32."}
 
 
+def test_a_trial_on_a_few_layers_has_no_more_stages_than_these(check: Any) -> None:
+    found = check("design", trial_layers=2, **layout(pipeline=4))
+    assert found["error parallelism.pipeline"] == "4 stages are more than the model's 2 layers. Use 2."
+    assert "error parallelism.pipeline" not in check("design", trial_layers=2, **layout(pipeline=2))
+
+
 def test_uneven_stages_are_unwise(check: Any) -> None:
     found = check("training", **layout(pipeline=5))
     assert found == {

@@ -60,7 +60,8 @@ def pipeline_rules(facts: PhaseFacts) -> Iterator[Issue]:
         yield facts.issue("interleave_without_pipeline", "parallelism.pipeline_interleave", legal=(1,))
     if facts.model is None or stages == 1:
         return
-    layers = facts.model.layers
+    # a trial builds only the first layers of the model
+    layers = min(facts.model.layers, getattr(facts.phase, "trial_layers", None) or facts.model.layers)
     if stages * chunks > layers:
         near = nearest_legal(stages, layers // chunks, lambda wanted: layers % (wanted * chunks) == 0)
         yield facts.issue("pipeline_layers", "parallelism.pipeline", stages=stages * chunks, layers=layers, legal=near)
