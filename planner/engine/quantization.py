@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 from planner.engine.gguf import GgufMix, gguf_weight_terms
 from planner.engine.pipeline import Ends, end_weights
 from planner.engine.term import Factor, Term
 from planner.errors import PlannerError
-from planner.model.counts import shard_elements
+from planner.model.counts import row_share, shard_elements, shard_shape
 from planner.model.spec import ModelSpec
 from planner.model.weights import Weight, weights
 from planner.resources import resource
@@ -92,6 +92,8 @@ def weight_terms(
     every_linear: bool = False,
     keeps_fp32: bool = False,
     ends: Ends | None = None,
+    row_ranks: int = 1,
+    cuts_experts: bool = False,
 ) -> tuple[Term, ...]:
     """The model's weights in format `name` on the fullest of `tensor_parallel` x `pipeline` ranks.
 
@@ -100,7 +102,8 @@ def weight_terms(
     pipeline holds its layers and, first or last, the token table or the head. `experts_as_linear`: experts are linear
     layers, as in transformers 4. `kept_bytes` replaces the format's own width of what it does not convert;
     `every_linear`: the head and linear layers of any class are converted too (Lightning's `BitsandbytesPrecision`);
-    `keeps_fp32`: what transformers leaves in fp32 in a 16-bit model is.
+    `keeps_fp32`: what transformers leaves in fp32 in a 16-bit model is. `row_ranks` share out the rows of each weight
+    (`cuts_experts` as in `row_share`).
     """
     chosen = weight_format(name)
     if isinstance(chosen, GgufMix):
@@ -113,6 +116,9 @@ def weight_terms(
         target.append((weight, copies))
 
     def elements(weight: Weight) -> int:
+        if row_ranks > 1:
+            own = shard_shape(weight, tensor_parallel, expert_parallel)
+            return prod(row_share(own, row_ranks, cuts_experts=cuts_experts))
         return shard_elements(weight, tensor_parallel, expert_parallel, vocab_multiple)
 
     width = kept_bytes or chosen.kept_bytes

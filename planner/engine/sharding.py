@@ -62,6 +62,11 @@ def gathers_are_recorded(parallelism: Parallelism) -> bool:
     return stage_of(parallelism) == 3 and parallelism.shard_ranks > 1 and parallelism.backend in FSDP_BACKENDS
 
 
+def shares_rows(parallelism: Parallelism) -> bool:
+    """Whether ranks share out the rows of each weight, as FSDP2 does; ranks that also divide experts are told apart."""
+    return gathers_are_recorded(parallelism) and parallelism.backend == "fsdp2" and parallelism.expert == 1
+
+
 def states_in_16_bits(parallelism: Parallelism) -> bool:
     """Whether gradients of 16-bit weights stay in 16 bits until the update.
 

@@ -1,6 +1,6 @@
 """Exact counts of a model, each a sum over its parameter tensors."""
 
-from math import ceil
+from math import ceil, prod
 
 from planner.model.spec import Linear, ModelSpec, ParallelMixers, RecurrentMixer
 from planner.model.weights import Weight, layer_weights, stack_weights, weights
@@ -116,6 +116,30 @@ def shard_elements(weight: Weight, tensor_parallel: int, expert_parallel: int = 
     if weight.kind == "expert" and expert_parallel > 1:
         return own // weight.experts * ceil(weight.experts / expert_parallel)
     return own
+
+
+def shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int = 1) -> tuple[int, ...]:
+    """The shape of the fullest rank's part of a weight."""
+    if tensor_parallel == 1 and expert_parallel == 1:
+        return weight.shape
+    own = shard_elements(weight, tensor_parallel, expert_parallel)
+    if len(weight.shape) == 1:
+        return (own,)
+    if weight.shard == "row":
+        return (*weight.shape[:-1], own // prod(weight.shape[:-1]))
+    return (own // prod(weight.shape[1:]), *weight.shape[1:])
+
+
+def row_share(shape: tuple[int, ...], ranks: int, *, cuts_experts: bool = False) -> tuple[int, ...]:
+    """The part of a weight whose rows are shared out over `ranks`: as many as the first rank's, padded.
+
+    A weight of few rows is divided no further than they go (torch 2.13 `fsdp/_fully_shard/_fsdp_param.py:
+    FSDPParam._init_sharded_param`, chunks along dimension 0). `cuts_experts`: stacked experts are cut along their
+    outputs where ranks outnumber them (torchtitan, `_experts_shard_placement_fn`).
+    """
+    if cuts_experts and len(shape) == 3 and shape[0] < ranks:
+        return (shape[0], ceil(shape[1] / ranks), shape[2])
+    return (ceil(shape[0] / ranks), *shape[1:])
 
 
 def lora_parameters(spec: ModelSpec, rank: int, targets: str | tuple[str, ...] = "all-linear") -> int:

@@ -15,6 +15,9 @@ from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.recipe import Model, Recipe, Sharding
 from planner.engine.activations.tape import Dims, Tape, Tensor
 from planner.engine.term import Factor
+from planner.model.counts import row_share, shard_shape
+from planner.model.spec import ModelSpec
+from planner.model.weights import weights
 
 FSDP2 = "torch 2.13 FSDP2, _fsdp_param_group.py and _fsdp_collectives.py"
 FSDP1 = "torch 2.13 FSDP1, fsdp/_runtime_utils.py and fsdp/_flat_param.py"
@@ -242,23 +245,51 @@ def unit_weights(recipe: Recipe) -> Mapping[str, tuple[UnitWeight, ...]]:
     return found
 
 
-def unit_symbols(recipe: Recipe, symbols: Mapping[str, Factor], ranks: int, experts: int = 1) -> tuple[Factor, ...]:
+@lru_cache(maxsize=256)
+def weight_shapes(spec: ModelSpec, tensor_parallel: int) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """The true shapes of all weights of one unit of each kind; of models with one stack alone."""
+    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for weight, copies in weights(spec) if len(spec.stacks) == 1 else ():
+        kind = ROOT if weight.group is None else str(weight.group)
+        layers = 1 if weight.group is None else spec.stack.groups[weight.group].count
+        found[kind] = (*found.get(kind, ()), *([shard_shape(weight, tensor_parallel)] * (copies // layers)))
+    return found
+
+
+def unit_symbols(
+    recipe: Recipe,
+    symbols: Mapping[str, Factor],
+    ranks: int,
+    experts: int = 1,
+    shapes: Mapping[str, tuple[tuple[int, ...], ...]] | None = None,
+    *,
+    cuts_experts: bool = False,
+) -> tuple[Factor, ...]:
     """How many parameters a unit of each kind has, how many are trained, and how many of them a rank holds.
 
-    Experts that `experts` of the ranks share are divided over fewer ranks, each of which holds fewer of them.
+    Experts that `experts` of the ranks share are divided over fewer ranks, each of which holds fewer of them. With
+    `shapes`, ranks share out the rows of each weight, and what they gather is padded like what they hold.
     """
     found: list[Factor] = []
     spread = min(experts, ranks)
     for kind, unit in unit_weights(recipe).items():
         what = "outside the layers" if kind == ROOT else "of a layer"
         trained = tuple(weight for weight in unit if weight.trained)
-        for weights, name, shard, title in (
+        for counted, name, shard, title in (
             (unit, f"unit {kind}", f"shard of {kind}", f"parameters {what}"),
             (trained, f"trained in {kind}", f"trained shard of {kind}", f"trained parameters {what}"),
         ):
-            sizes = [_elements(weight, symbols) for weight in weights]
+            sizes = [_elements(weight, symbols) for weight in counted]
             elements = sum(sizes)
-            apart = sum(size for size, weight in zip(sizes, weights, strict=True) if _is_expert(weight.dims))
+            own = () if shapes is None or not counted else shapes.get(kind, ())
+            if elements and sum(prod(shape) for shape in own) == elements:
+                share = sum(prod(row_share(shape, ranks, cuts_experts=cuts_experts)) for shape in own)
+                found += [
+                    Factor(name, share * ranks, f"{elements} {title}, padded to whole rows per rank"),
+                    Factor(shard, share, f"rows of {elements} {title} / {ranks} ranks"),
+                ]
+                continue
+            apart = sum(size for size, weight in zip(sizes, counted, strict=True) if _is_expert(weight.dims))
             whole = elements + apart * (spread - 1)
             found += [
                 Factor(name, elements, title),

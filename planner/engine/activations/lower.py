@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from planner.engine.activations.families import OTHER_SOFTWARE, candidates
-from planner.engine.activations.fully_shard import unit_symbols
+from planner.engine.activations.fully_shard import unit_symbols, weight_shapes
 from planner.engine.activations.models import deepseek, llama
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
@@ -171,7 +171,15 @@ def lower(
     symbols = dict(_model_symbols(spec, loads.tensor_parallel, loads.loss_parallel))
     symbols.update((symbol.name, symbol) for symbol in (*_workload_symbols(spec, loads), *found.symbols, *derived))
     if sharding is not None:
-        symbols |= {symbol.name: symbol for symbol in unit_symbols(recipe, symbols, shards, loads.expert_parallel)}
+        shares = (
+            None
+            if sharding.flat_parameters or loads.expert_parallel > 1
+            else weight_shapes(spec, loads.tensor_parallel)
+        )
+        units = unit_symbols(
+            recipe, symbols, shards, loads.expert_parallel, shares, cuts_experts=profile == "torchtitan"
+        )
+        symbols |= {symbol.name: symbol for symbol in units}
     return Lowered(recipe, symbols, layers, approximations)
 
 

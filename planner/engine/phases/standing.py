@@ -3,9 +3,8 @@
 None of it depends on how many tokens a step sees, so it is counted once for all workloads of a kind.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
@@ -29,9 +28,10 @@ from planner.engine.sharding import (
     fullest_share,
     gathers_are_recorded,
     sharding_buffers,
+    shares_rows,
 )
 from planner.engine.term import Factor, Term
-from planner.model.counts import parameters, shard_elements
+from planner.model.counts import parameters, row_share, shard_elements, shard_shape
 from planner.model.spec import ModelSpec
 from planner.model.weights import Weight
 from planner.scenario.parallelism import Offload, Parallelism
@@ -177,7 +177,10 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
         *_adapter_weights(choices, tensors),
         *_float8_copies(spec, choices),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),
-        *_optimizer_terms(choices, *_own_share(tensors, parallelism, shards.optimizer)),
+        *_optimizer_terms(
+            choices,
+            *_own_share(tensors, parallelism, shards.optimizer, cuts_experts=choices.profile == "torchtitan"),
+        ),
         *_whole_table_gradient(spec, choices, elements),
         *(MEGATRON_WORKSPACES if choices.profile == "megatron-core" else ()),
         *sharding_buffers(parallelism, parameters(spec), held, COMPUTE_BYTES, gradient_bytes, choices.profile),
@@ -215,7 +218,8 @@ def _expert_ranks(parallelism: Parallelism, shards: int) -> int:
 def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tuple[Term, ...]:
     """This rank's weights; where they wait in host RAM or on NVMe, those that are on the GPU at a time."""
     if choices.offload.parameters == "none":
-        return divided(_weights(spec, choices, shards.weights), shards.weights)
+        whole = _weights(spec, choices, shards.weights)
+        return whole if _shares_weight_rows(choices) else divided(whole, shards.weights)
     if choices.parallelism.shard_ranks > 1:
         return ()
     live = min(LIVE_PARAMETERS, parameters(spec))
@@ -237,7 +241,14 @@ def _weights(spec: ModelSpec, choices: StateChoices, shards: int) -> tuple[Term,
         every_linear=choices.profile == "litgpt",
         keeps_fp32=choices.keeps_fp32,
         ends=choices.ends,
+        row_ranks=shards if _shares_weight_rows(choices) else 1,
+        cuts_experts=choices.profile == "torchtitan",
     )
+
+
+def _shares_weight_rows(choices: StateChoices) -> bool:
+    """Packed 4-bit weights are one column, whose rows always suffice."""
+    return shares_rows(choices.parallelism) and choices.frozen_format is None
 
 
 def _kept_bytes(choices: StateChoices) -> int | None:
@@ -259,7 +270,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices, shards: int) -> tup
         return chosen
     return tuple(
         ParameterTensor(
-            _shard_shape(weight, parallelism.tensor, _expert_ranks(parallelism, shards)),
+            shard_shape(weight, parallelism.tensor, _expert_ranks(parallelism, shards)),
             copies,
             4 if weight.fp32 and choices.keeps_fp32 else width,
             is_hidden(weight),
@@ -295,18 +306,6 @@ def _adapter_weights(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
     return divided((Term("weights", "adapters", factors, ALL, ADAPTERS),), ranks)
 
 
-def _shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int) -> tuple[int, ...]:
-    """The shape of this rank's part of a weight."""
-    if tensor_parallel == 1 and expert_parallel == 1:
-        return weight.shape
-    own = shard_elements(weight, tensor_parallel, expert_parallel)
-    if len(weight.shape) == 1:
-        return (own,)
-    if weight.shard == "row":
-        return (*weight.shape[:-1], own // prod(weight.shape[:-1]))
-    return (own // prod(weight.shape[1:]), *weight.shape[1:])
-
-
 def _whole_table_gradient(spec: ModelSpec, choices: StateChoices, elements: int) -> tuple[Term, ...]:
     """This rank's rows of the token table's gradient, which DTensor cuts out of the whole one for the optimizer."""
     parallelism, table = choices.parallelism, spec.stack.embedding
@@ -322,11 +321,14 @@ def _whole_table_gradient(spec: ModelSpec, choices: StateChoices, elements: int)
 
 
 def _own_share(
-    tensors: tuple[ParameterTensor, ...], parallelism: Parallelism, ranks: int
+    tensors: tuple[ParameterTensor, ...], parallelism: Parallelism, ranks: int, *, cuts_experts: bool
 ) -> tuple[tuple[ParameterTensor, ...], int]:
     """The tensors whose states the fullest rank holds, and how many ranks share each of them."""
     if parallelism.backend == WHOLE_TENSORS and ranks > 1:
         return fullest_share(tensors, ranks), 1
+    if shares_rows(parallelism):
+        shared = (replace(each, shape=row_share(each.shape, ranks, cuts_experts=cuts_experts)) for each in tensors)
+        return tuple(shared), 1
     return tensors, ranks
 
 
