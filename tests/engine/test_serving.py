@@ -8,10 +8,11 @@ import pytest
 
 from planner.engine.phases.serving import plan_serving
 from planner.engine.servers import MOMENTS, plan_server, serving_workload
-from planner.engine.servers.sglang import automatic_fraction
+from planner.engine.servers.sglang import automatic_fraction, vision_share
 from planner.engine.servers.versions import vllm_band
 from planner.errors import PlannerError
 from planner.hardware import load_hardware
+from planner.model import resolve_model
 from planner.model.spec import (
     Attention,
     DenseFeedForward,
@@ -23,6 +24,7 @@ from planner.model.spec import (
     Norm,
     Stack,
 )
+from planner.scenario.model_source import PresetModel
 from planner.scenario.serving import Serving
 from planner.units import GIB, MIB
 
@@ -175,6 +177,34 @@ def test_sglang_keeps_ten_gib_of_a_large_gpu_by_itself():
     load = serving_workload(Serving.model_validate_json('{"engine": "sglang"}'), LLAMA_8B)
     assert automatic_fraction(load, 81559 * MIB, 8192, 256) == round(1 - (512 + 12288 + 512 + 128) / 81559, 3)
     assert automatic_fraction(load, 81559 * MIB, 2048, 8) == round(1 - 10240 / 81559, 3)
+
+
+@pytest.mark.parametrize(
+    ("preset", "share"),
+    # layers x hidden^2 over 24 x 1024^2: 1.424 for 27 x 1152^2, 2.083 for 32 x 1280^2, 2.678 for 34 x 1408^2;
+    # Qwen2-VL's hidden_size is 3584, so that the least share applies
+    [
+        ("llava-hf/llava-1.5-7b-hf", 0.95), ("google/gemma-3-4b-it", 0.95 * (1 - 0.1 * 0.423828125)),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", 0.95 * (1 - 0.1 * (2.0833333 - 1))),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 0.95 * (1 - 0.1 * (2.6783854 - 1))),
+        ("Qwen/Qwen2-VL-7B-Instruct", 0.95 * 0.8), ("meta-llama/Llama-3.1-8B", 1.0),
+    ],
+)  # fmt: skip
+def test_sglang_keeps_more_free_for_a_larger_vision_tower(preset, share):
+    spec = resolve_model(PresetModel(preset=preset))
+    load = serving_workload(Serving.model_validate_json('{"engine": "sglang"}'), spec)
+    assert vision_share(load) == pytest.approx(share, rel=1e-6)
+
+
+def test_sglang_took_a_tenth_of_any_fraction_from_models_that_see_before_0_4_7():
+    spec = resolve_model(PresetModel(preset="google/gemma-3-4b-it"))
+    of_automatic = 0.9 / (0.95 * (1 - 0.1 * 0.423828125))
+    for asked, expected in (({"gpu_memory_utilization": 0.8}, 0.9), ({}, of_automatic)):
+        old, new = (
+            budget(spec, engine="sglang", engine_version=version, **asked)["budget_bytes"]
+            for version in ("0.4.6", "0.5.9")
+        )
+        assert old / new == pytest.approx(expected, rel=1e-6)
 
 
 def test_llama_cpp_prints_the_cache_of_mistral_small_and_the_compute_buffer_of_a_full_offload():

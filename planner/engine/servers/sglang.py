@@ -24,6 +24,7 @@ from planner.engine.servers.torch_engine import (
     served_weights,
     torch_overhead,
 )
+from planner.engine.servers.versions import version_number
 from planner.engine.servers.workload import ServingWorkload
 from planner.hardware import ChosenGpu, Overheads
 from planner.resources import resource
@@ -51,6 +52,8 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     if total is not None:
         free_before = total - int(held.non_torch_bytes)
         fraction = load.utilization or automatic_fraction(load, total, chunk, sequences)
+        if load.utilization and _takes_fixed_share(load):
+            fraction *= vision_share(load)
         budget_bytes = int(fraction * free_before)
     room: Any = None if budget_bytes is None else budget_bytes - held.weights_bytes
     state_bytes = _state_pool(load, held, room)
@@ -112,9 +115,35 @@ def automatic_fraction(load: ServingWorkload, total: int, chunk: int, sequences:
         reserve_mib = max(reserve_mib, reserve["least_large_gpu_mib"])
     if load.speculative_tokens and load.draft_method != "ngram":
         reserve_mib += reserve["draft_model_mib" if load.draft_method == "draft-model" else "draft_mib"]
-    share = rules["vision_share"] if any(stack.image for stack in load.spec.stacks[1:]) else 1.0
-    fraction = round((total - reserve_mib * MIB) / total, 3) * share
+    fraction = round((total - reserve_mib * MIB) / total, 3) * vision_share(load)
     return float(max(0.1, fraction))
+
+
+def vision_share(load: ServingWorkload) -> float:
+    """What a model that sees images leaves of the fraction, by layers x hidden^2 of its tower against ViT-L/14's.
+
+    `adjust_mem_fraction_for_vlm` of server_args.py (later arg_groups/memory_hook.py), since sgl-project/sglang#6881:
+    0.95, a tenth less for each further ViT-L/14, within 0.8 and 1.05 of it. Before, model_runner.py took a fixed share
+    of any fraction, also of one that is asked for.
+    """
+    tower = next((stack for stack in load.spec.stacks[1:] if stack.image is not None), None)
+    if tower is None:
+        return 1.0
+    rules = _rules()["vision"]
+    if _takes_fixed_share(load):
+        return float(rules["fixed_share"])
+    hidden = (
+        load.spec.stack.hidden_size if load.spec.model_type in rules["language_width_models"] else tower.hidden_size
+    )
+    size = tower.layers * hidden**2 / (rules["layers"] * rules["hidden"] ** 2)
+    scaled = 1 - rules["per_size"] * (size - 1)
+    return float(rules["share"] * min(max(scaled, rules["least"]), rules["most"]))
+
+
+def _takes_fixed_share(load: ServingWorkload) -> bool:
+    """Whether the version is older than the share by the size of the tower."""
+    number = version_number(load.version) if load.version else None
+    return number is not None and number < tuple(_rules()["vision"]["fixed_below"])
 
 
 def _state_pool(load: ServingWorkload, held: Holdings, room: Any) -> Any:
