@@ -164,8 +164,10 @@ def lora_targets(spec: ModelSpec, targets: str | tuple[str, ...] = "all-linear")
         if targets == "all-linear":
             return weight.block != "head" or (predicts_tokens and weight.role in transform)
         if targets == "attention":
-            return weight.block in ("mixer", "cross_attention")
-        return weight.role in targets
+            # Residual and joint blocks of a denoiser hold more than their attention.
+            looks = spec.task != "diffusion" or "to_" in weight.role or weight.role.endswith(("_q_proj", "_k_proj", "_v_proj"))
+            return looks and weight.block in ("mixer", "cross_attention")
+        return weight.role in targets or f"{weight.role}.0" in targets
 
     return tuple((weight, copies) for weight, copies in weights(spec) if chosen(weight))
 

@@ -45,7 +45,7 @@ def from_dimensions(dimensions: Mapping[str, Any], name: str = "Custom model") -
     if positions == "learned":
         before = (Table("embed_positions", keys.size("max_positions"), hidden),)
     dropout = keys.number("dropout", 0.0, maximum=1.0)
-    causal = task in ("causal-lm", "image-text-to-text", "seq2seq-lm", "speech-seq2seq")
+    causal = task in ("causal-lm", "image-text-to-text", "audio-text-to-text", "seq2seq-lm", "speech-seq2seq")
     layer = LayerGroup(
         count=keys.size("layers", maximum=100_000),
         mixer=_attention(keys, causal, positions == "rope"),

@@ -19,6 +19,8 @@ def kind_of(spec: ModelSpec) -> str:
         return "diffusion"
     if spec.task == "image-text-to-text":
         return "vision and language"
+    if spec.task == "audio-text-to-text":
+        return "sound and language"
     if spec.task == "speech-seq2seq":
         return "speech"
     if any(stack.image is not None for stack in spec.stacks):

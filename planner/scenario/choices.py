@@ -25,6 +25,7 @@ TASKS = Choices(
         "question-answering": "Question answering",
         "token-classification": "Token classification",
         "image-text-to-text": "Vision and language",
+        "audio-text-to-text": "Sound and language",
         "diffusion": "Image diffusion",
     }
 )
@@ -50,6 +51,14 @@ SELECTIVE_POLICIES = Choices(
         "op-sac": "Every other matrix product",
         "every-2nd-layer": "Every second layer",
         "every-nth-layer": "One layer in n",
+    }
+)
+ENCODED_AHEAD = Choices(
+    {
+        "nothing": "Nothing: encoders run in each step",
+        "text": "Embeddings of prompts",
+        "latents": "Latents of images",
+        "everything": "Embeddings and latents",
     }
 )
 LOSSES = Choices(
@@ -228,6 +237,7 @@ AttentionImplementation = Annotated[str, ATTENTIONS]
 AttentionMask = Annotated[str, ATTENTION_MASKS]
 Checkpointing = Annotated[str, CHECKPOINTINGS]
 SelectivePolicy = Annotated[str, SELECTIVE_POLICIES]
+EncodedAhead = Annotated[str, ENCODED_AHEAD]
 LossImplementation = Annotated[str, LOSSES]
 ActivationProfile = Annotated[str, PROFILES]
 Optimizer = Annotated[str, OPTIMIZERS]

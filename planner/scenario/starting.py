@@ -9,7 +9,7 @@ from planner.scenario.scenario import Scenario
 
 POSITION_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
 GENERATING = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
-GENERATING_TASKS = ("causal-lm", "seq2seq-lm", "image-text-to-text", "speech-seq2seq")
+GENERATING_TASKS = ("causal-lm", "seq2seq-lm", "image-text-to-text", "audio-text-to-text", "speech-seq2seq")
 UNKNOWN_POSITIONS = 8192
 WITHOUT_CHECKPOINTS = ("convnext", "resnet")
 """Model types that transformers 5.24 cannot checkpoint: no layer of theirs is a `GradientCheckpointingLayer`."""

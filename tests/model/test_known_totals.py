@@ -6,6 +6,8 @@ import pytest
 
 from planner.model import read_config
 from planner.model.counts import active_parameters, parameters
+from planner.model.preset_index import kind_of
+from planner.scenario.choices import TASKS
 
 LLAMA_VISION: dict[str, Any] = {
     "model_type": "mllama",
@@ -211,3 +213,11 @@ def test_a_head_that_only_the_language_part_unties_is_counted() -> None:
         "multimodal_projector_bias": False,
     }
     assert parameters(read_config(config)) == 24_011_361_280
+
+
+def test_a_model_that_hears_is_not_called_one_that_sees() -> None:
+    spec = read_config(KNOWN["Qwen2-Audio 7B"][0])
+    assert spec.task == "audio-text-to-text"
+    assert kind_of(spec) == "sound and language"
+    assert read_config(KNOWN["Qwen2-Audio 7B"][0], "image-text-to-text").head == spec.head
+    assert TASKS[spec.task] == "Sound and language"

@@ -35,7 +35,7 @@ def read(config: Config, task: str | None) -> ModelSpec:
     own = Config({**_LARGE, **sizes}, "whisper", part.where)
     tower = encoder(own, "audio")
     projector = _projector(config, own, tower.hidden_size, language.stack.hidden_size)
-    return joined(config, task, text, language, (replace(tower, after=projector),), ties=False)
+    return joined(config, task, text, language, (replace(tower, after=projector),), False, "audio-text-to-text")
 
 
 def _projector(config: Config, audio: Config, heard: int, width: int) -> tuple[Part, ...]:

@@ -18,6 +18,7 @@ from planner.model.spec import (
     NormPart,
     Part,
     Stack,
+    Task,
     Tensor,
 )
 
@@ -179,14 +180,20 @@ def text_model(text: Config) -> ModelSpec:
 
 
 def joined(
-    config: Config, task: str | None, text: Config, language: ModelSpec, towers: tuple[Stack, ...], ties: bool
+    config: Config,
+    task: str | None,
+    text: Config,
+    language: ModelSpec,
+    towers: tuple[Stack, ...],
+    ties: bool,
+    usual: Task = "image-text-to-text",
 ) -> ModelSpec:
     """Language model first, then towers; the head is tied as the whole configuration says.
 
     Where only the text part says it, its word counts: servers build the language model from that
     part alone (vLLM `init_vllm_registered_model`), and transformers asks `get_text_config` (4.x).
     """
-    kind = task_of(config, task, "image-text-to-text")
+    kind = task_of(config, task, usual)
     speaker = text if text.states("tie_word_embeddings") and not config.states("tie_word_embeddings") else config
     tied = speaker.flag("tie_word_embeddings") or (ties and text.flag("tie_word_embeddings"))
     head: Head | None = None

@@ -44,7 +44,7 @@ def architecture_of(config: Config) -> str:
 
 def decoder_head(config: Config, task: Task, vocab_size: int, *, tied: bool, bias: bool = False) -> Head | None:
     """The head of a decoder: token logits, or the small classifiers of `modeling_layers.py` in transformers."""
-    if task in ("causal-lm", "image-text-to-text", "seq2seq-lm", "speech-seq2seq"):
+    if task in ("causal-lm", "image-text-to-text", "audio-text-to-text", "seq2seq-lm", "speech-seq2seq"):
         return Head(vocab_size, tied, bias)
     if task == "sequence-classification":
         return Head(config.labels(), kind="classification", name="score")

@@ -33,6 +33,7 @@ Task = Literal[
     "question-answering",
     "token-classification",
     "image-text-to-text",
+    "audio-text-to-text",
     "diffusion",
 ]
 TASKS: tuple[Task, ...] = get_args(Task)
