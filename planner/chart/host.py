@@ -7,7 +7,7 @@ from planner.chart.names import PHASE_LABELS, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.chart.numbers import size_text
 from planner.chart.spec import WHOLE, Bar, BarName, CapacityLine, ChartSpec
 from planner.chart.text import one_line
-from planner.engine.plan import NO_ROOM, PHASES, PhaseName, PhasePlan, Plan, Room, Verdict, programme
+from planner.engine.plan import NO_ROOM, PHASES, UNNAMED, PhaseName, PhasePlan, Plan, Room, Verdict, programme
 from planner.engine.surrounding_sums import host_components, programme_components, storage_components
 from planner.engine.term import Component
 from planner.units import SizeUnit
@@ -38,10 +38,10 @@ def host_ram_chart(
     whiskers = "Whiskers reach to the page cache wanted beside what processes hold."
     return ChartSpec(
         title=HOST_TITLE,
-        subtitle=one_line(" · ".join(part for part in (plan.name if heading is None else heading, told) if part)),
+        subtitle=_subtitle(plan.name if heading is None else heading, told),
         bars=bars,
         capacities=lines,
-        axis=axis_of(bars, lines, "Host RAM per server", unit),
+        axis=axis_of(bars, lines, "RAM per server", unit),
         legend=legend_of(bars),
         footnote=_footnote(whiskers if any(bar.has_band for bar in bars) else "", lines),
         resource="host_ram",
@@ -68,7 +68,7 @@ def storage_chart(
     told = _judged(room, disk, what, unit)
     return ChartSpec(
         title=STORAGE_TITLE,
-        subtitle=one_line(" · ".join(part for part in (plan.name if heading is None else heading, told) if part)),
+        subtitle=_subtitle(plan.name if heading is None else heading, told),
         bars=tuple(bars),
         capacities=lines,
         axis=axis_of(bars, lines, "Storage of the job", unit),
@@ -81,6 +81,15 @@ def storage_chart(
 def room_of_plan(plan: Plan) -> Room:
     """What the servers of a plan offer; the same for all of its phases."""
     return next((phase.room for phase in plan.phases.values()), NO_ROOM)
+
+
+def _subtitle(heading: str, judged: str) -> str:
+    return " · ".join(part for part in (one_line(heading), judged) if part)
+
+
+def server_name(room: Room) -> str:
+    """What a server is called in a sentence; one of which only figures are stated has no name of its own."""
+    return "the server" if room.name == UNNAMED else one_line(room.name)
 
 
 def _ram_bar(name: PhaseName, phase: PhasePlan, captions: Mapping[PhaseName, str], unit: SizeUnit) -> Bar:
@@ -197,8 +206,8 @@ def _footnote(text: str, lines: Sequence[CapacityLine]) -> str:
 
 def _judged(room: Room, size: int | None, what: str, unit: SizeUnit) -> str:
     if size is None:
-        return f"{what} of {room.name} is not known" if room.name else NO_SERVER.format(what=what)
-    return f"judged against {room.name} ({size_text(size, unit)} {unit} {what})"
+        return f"{what} of {server_name(room)} is not known" if room.name else NO_SERVER.format(what=what)
+    return f"judged against {server_name(room)} ({size_text(size, unit)} {unit} {what})"
 
 
 def host_charts(

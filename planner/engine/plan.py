@@ -79,6 +79,8 @@ class Room:
 
 
 NO_ROOM = Room()
+UNNAMED = "server"
+"""What servers are called of which only RAM or disks are stated."""
 
 
 HELD = ("host_ram",)

@@ -1,6 +1,6 @@
 """What the servers of a plan offer: the RAM of each, and the disks of all."""
 
-from planner.engine.plan import Room
+from planner.engine.plan import UNNAMED, Room
 from planner.hardware import HardwareCatalog
 from planner.scenario.hardware import CustomNode, Hardware
 
@@ -8,7 +8,7 @@ from planner.scenario.hardware import CustomNode, Hardware
 def room_of(hardware: Hardware, catalog: HardwareCatalog) -> Room:
     """RAM and disks as the scenario states them, else as its server has them."""
     node = hardware.node
-    ram, disk, name = hardware.host_ram_bytes, hardware.nvme_bytes, "server"
+    ram, disk, name = hardware.host_ram_bytes, hardware.nvme_bytes, UNNAMED
     if isinstance(node, CustomNode):
         ram, disk, name = ram or node.host_ram_bytes, disk or node.nvme_bytes, node.name
     elif node is not None and (known := catalog.nodes.get(node)) is not None:

@@ -40,6 +40,8 @@ COMMANDS = (
     Command("quit", "&Quit", Key.Quit),
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
+    Command("lifecycle", "Li&fecycle", "Ctrl+1"),
+    Command("host", "&Host and storage", "Ctrl+2"),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
@@ -74,7 +76,7 @@ class Actions:
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
-        view = bar.addMenu("&View")
+        view = self._menu(bar, "&View", "lifecycle", "host")
         view.addSection("Theme")
         view.addActions(self.themes.actions())
         view.addSection("Unit")

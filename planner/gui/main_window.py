@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from planner.chart.spec import ChartSpec
 from planner.errors import PlannerError
 from planner.gui.actions import Actions
+from planner.gui.pages import HOST, LIFECYCLE, Pages
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
@@ -71,8 +72,8 @@ class MainWindow(QMainWindow):
         """Show a chart that was remembered, in the place where `fill` will put the real one."""
         card = PictureCard(spec, self.theme)
         card.painted.connect(self.first_painted, Qt.ConnectionType.SingleShotConnection)
-        self._centre.addWidget(card, 1)
-        self._centre.addSpacing(self._centre.spacing() + card.room_below)
+        self.pages.lifecycle.addWidget(card, 1)
+        self.pages.lifecycle.addSpacing(self.pages.lifecycle.spacing() + card.room_below)
 
     def fill(self, session: "Session") -> None:
         """Build everything that shows and edits the plan of `session`."""
@@ -83,8 +84,10 @@ class MainWindow(QMainWindow):
         from planner.gui.panels.phases_panel import PhasesPanel
         from planner.gui.panels.status_line import StatusLine
         from planner.gui.panels.why_panel import WhyPanel
+        from planner.gui.views.chart_state import charts_of
         from planner.gui.views.lifecycle import LifecycleView
         from planner.gui.views.table import FigureView
+        from planner.gui.views.table_model import FigureTable
 
         self.session = session
         self.documents = Documents(session, self.settings, self)
@@ -93,17 +96,19 @@ class MainWindow(QMainWindow):
         self.gpu_panel = GpuPanel(session)
         self.notice = NoticePanel(session)
         self.chart = LifecycleView(session, self.theme)
-        self.table = FigureView(session, self.theme)
+        self.table = FigureView(session, self.theme, FigureTable(), charts_of, "Figures and verdicts")
         self.why = WhyPanel(session, self.theme)
         self.status = StatusLine(session)
-        _clear(self._centre)
+        _clear(self.pages.lifecycle)
         for column, widgets in (
             (self._left, (self.model_panel, self.phases_panel, self.gpu_panel)),
-            (self._centre, (self.notice, self.chart, self.table)),
             (self._right, (self.why,)),
         ):
             for index, widget in enumerate(widgets):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
+        self.pages.lifecycle.addWidget(self.chart, 1)
+        self.pages.lifecycle.addWidget(self.table)
+        self.pages.fill(self.notice, self._build_host)
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
@@ -112,6 +117,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self, session: "Session") -> None:
         self.chart.first_painted.connect(self.first_painted)
+        self.pages.switched.connect(self._on_page)
         self.model_panel.import_wanted.connect(self._run)
         self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
         self.gpu_panel.add_wanted.connect(self.add_gpus)
@@ -124,6 +130,23 @@ class MainWindow(QMainWindow):
         session.state_changed.connect(lambda _state, _before: self._title())
         self._title()
         self.columns.setFocus()  # else the first button of the toolbar has it
+
+    @property
+    def charts(self) -> tuple[ChartSpec, ...]:
+        """What is seen in the middle, to be copied and saved."""
+        if self.pages.current == HOST:
+            return self.host.charts
+        return () if self.chart.spec is None else (self.chart.spec,)
+
+    def _build_host(self) -> QWidget:
+        from planner.gui.views.host import HostView
+
+        self.host = HostView(self.session, self.theme)
+        self.host.servers_wanted.connect(self.edit_servers)
+        return self.host
+
+    def _on_page(self, index: int) -> None:
+        self.session.look_at(resource="host_ram" if index == HOST else "vram", whole=False, component=None)
 
     def pick_model(self) -> None:
         self.model_panel.picker.open()
@@ -184,6 +207,8 @@ class MainWindow(QMainWindow):
             "quit": self.close,
             "copy_chart": self.copy_chart,
             "copy_table": self.copy_table,
+            "lifecycle": lambda: self.pages.open(LIFECYCLE),
+            "host": lambda: self.pages.open(HOST),
             "model": self.pick_model,
             "gpus": self.add_gpus,
             "servers": self.edit_servers,
@@ -208,21 +233,21 @@ class MainWindow(QMainWindow):
         self.actions_.unit_button.setText(unit)
 
     def copy_chart(self) -> None:
-        if self.chart.spec is not None:
+        if self.charts:
             from planner.chart.paint import chart_image
 
-            QApplication.clipboard().setImage(chart_image(self.chart.spec))
+            QApplication.clipboard().setImage(chart_image(self.charts))
             self.status.showMessage("The chart is on the clipboard", 4000)
 
     def copy_table(self) -> None:
-        if self.chart.spec is not None:
+        if self.charts:
             from planner.chart.table import chart_table
 
-            QApplication.clipboard().setText(chart_table(self.chart.spec))
+            QApplication.clipboard().setText("\n".join(map(chart_table, self.charts)))
             self.status.showMessage("The table is on the clipboard", 4000)
 
     def export_chart(self) -> None:
-        if self.chart.spec is None:
+        if not self.charts:
             return
         folder = self.session.path.parent if self.session.path else Path.home()
         name = self.session.path.stem if self.session.path else "chart"
@@ -256,11 +281,10 @@ class MainWindow(QMainWindow):
         event.accept()
 
     def _export_to(self, path: Path) -> None:
-        assert self.chart.spec is not None
         from planner.chart.paint import export_chart
 
         try:
-            export_chart(self.chart.spec, path)
+            export_chart(self.charts, path)
         except PlannerError as error:
             self.documents.tell("The chart could not be saved", error.message)
         else:
@@ -279,7 +303,8 @@ class MainWindow(QMainWindow):
         self.columns.setHandleWidth(1)
         self.columns.setChildrenCollapsible(False)
         self._left = self._column("panel", (14, 12, 14, 12), 320)
-        self._centre = self._column("window", (16, 12, 16, 12), 0)
+        self.pages = Pages()
+        self._column("window", (16, 4, 16, 12), 0).addWidget(self.pages)
         self._right = self._column("panel", (0, 0, 0, 0), 210)
         for index, stretch in enumerate((0, 1, 0)):
             self.columns.setStretchFactor(index, stretch)

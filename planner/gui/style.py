@@ -148,6 +148,12 @@ QTextBrowser:focus {{ border: 1px solid {t.accent}; border-radius: 6px; }}
 
 def _bars(t: Tokens) -> str:
     return f"""
+QTabBar {{ background: transparent; }}
+QTabBar::tab {{ background: transparent; color: {t.muted}; border: none;
+  border-bottom: 2px solid transparent; padding: 6px 2px 7px 2px; margin-right: 18px; }}
+QTabBar::tab:hover {{ color: {t.ink}; }}
+QTabBar::tab:selected {{ color: {t.ink}; font-weight: 600; border-bottom: 2px solid {t.accent}; }}
+QTabBar:focus::tab:selected {{ color: {t.accent_ink}; }}
 QMenuBar {{ background: {t.panel}; border-bottom: 1px solid {t.line}; padding: 1px 6px; }}
 QMenuBar::item {{ background: transparent; padding: 4px 9px; border-radius: 5px; }}
 QMenuBar::item:selected {{ background: {t.hover}; }}

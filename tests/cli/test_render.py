@@ -22,5 +22,5 @@ def test_host_ram_and_storage_are_drawn_below_each_other(command, tmp_path, plan
     outcome = command("render", plan_file, picture, "--view", "host-storage")
     assert (outcome.status, outcome.err) == (0, "")
     text = picture.read_text("utf-8")
-    assert text.index("Host RAM per server (GiB)") < text.index("Storage of the job (GiB)")
+    assert text.index("RAM per server (GiB)") < text.index("Storage of the job (GiB)")
     assert 'viewBox="0 0 960 1120"' in text

@@ -5,7 +5,8 @@ from PySide6.QtCore import QUrl
 
 from planner.engine.plan import PHASES, Verdict
 from planner.engine.term import Factor, Term
-from planner.gui.panels.why_text import formula, number, why_html, why_title
+from planner.gui.panels.why_parts import formula, number
+from planner.gui.panels.why_text import why_html, why_title
 from planner.gui.tokens import LIGHT
 from planner.gui.verdicts import verdict_sentence
 from planner.gui.words import fine_size

@@ -3,15 +3,22 @@
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QVBoxLayout, QWidget
 
 from planner.gui.forms.form import FieldGrid
+from planner.gui.server_words import chosen_server, server_choices
 from planner.gui.session import Session
 from planner.gui.state import State
-from planner.gui.widgets.choice_list import Choice
 from planner.gui.widgets.properties import text_label
 from planner.gui.widgets.search_popup import PickerButton
 from planner.scenario.hardware import Hardware
 
-FIELDS = ("gpus_per_node", "nodes", "headroom_percent", "host_ram_bytes", "nvme_bytes", "gpu_total_bytes")
-NO_SERVER = "none of the catalogue"
+FIELDS = (
+    "gpus_per_node",
+    "nodes",
+    "headroom_percent",
+    "host_ram_bytes",
+    "nvme_bytes",
+    "shared_storage_bytes",
+    "gpu_total_bytes",
+)
 
 
 class ServersDialog(QDialog):
@@ -20,7 +27,7 @@ class ServersDialog(QDialog):
         self.setWindowTitle("Servers")
         self.setMinimumWidth(440)
         self._session = session
-        self.server = PickerButton("Server", self._choices)
+        self.server = PickerButton("Server", lambda: server_choices(session.catalog))
         self.server.chosen.connect(self._on_server)
         declared = {item.name: item for item in Hardware.declarations()}
         self._grid = FieldGrid([declared[name] for name in FIELDS], ("hardware",), session, "Hardware: ")
@@ -51,18 +58,8 @@ class ServersDialog(QDialog):
 
     def _show(self) -> None:
         state = self._session.state
-        node = state.scenario.hardware.node
-        key = node if isinstance(node, str) else ""
-        known = self._session.catalog.hardware.nodes.get(key)
-        self.server.show_choice(key, known.name if known else (key or getattr(node, "name", NO_SERVER)))
+        self.server.show_choice(*chosen_server(state, self._session.catalog))
         self._grid.refresh(state)
-
-    def _choices(self) -> list[Choice]:
-        nodes = self._session.catalog.hardware.nodes.values()
-        return [
-            Choice("", NO_SERVER),
-            *(Choice(node.id, node.name, f"{node.gpu_count} × {node.gpu}", node.provider) for node in nodes),
-        ]
 
     def _on_server(self, key: str) -> None:
         self._session.edit(("hardware", "node"), key or None)

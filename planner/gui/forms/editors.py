@@ -17,8 +17,10 @@ from PySide6.QtWidgets import (
 
 from planner.gui.widgets.number_box import NumberBox
 from planner.scenario import FieldDeclaration
-from planner.units import GIB
+from planner.units import GB, GIB
 
+_BYTES = {"GiB": GIB, "TB": 1000 * GB}
+_DISKS = ("nvme_bytes", "shared_storage_bytes")
 OnEdit = Callable[[object], None]
 
 
@@ -76,23 +78,25 @@ class NumberEditor(Editor):
 
 
 class SizeEditor(Editor):
-    """Memory and disks: bytes in the scenario, GiB on screen."""
+    """Memory and disks: bytes in the scenario, GiB or TB on screen."""
 
     def __init__(self, declaration: FieldDeclaration, on_edit: OnEdit) -> None:
+        unit = size_unit(declaration)
+        self._scale = _BYTES[unit]
         self.widget = NumberBox(
             whole=False,
-            minimum=1 / GIB,
-            maximum=declaration.maximum / GIB if declaration.maximum else None,
+            minimum=1 / self._scale,
+            maximum=declaration.maximum / self._scale if declaration.maximum else None,
             step=1,
-            unit="GiB",
+            unit=unit,
             nullable=declaration.nullable,
             empty_text="automatic",
         )
         self._box = self.widget
-        self._box.edited.connect(lambda value: on_edit(None if value is None else round(value * GIB)))
+        self._box.edited.connect(lambda value: on_edit(None if value is None else round(value * self._scale)))
 
     def set_value(self, value: object) -> None:
-        self._box.set_value(value / GIB if isinstance(value, int) else None)
+        self._box.set_value(value / self._scale if isinstance(value, int) else None)
 
 
 class ChoiceEditor(Editor):
@@ -157,8 +161,13 @@ class TextEditor(Editor):
 
 
 def shown_unit(declaration: FieldDeclaration) -> str:
-    """The unit in which a field is entered: memory and disks in GiB, though the scenario holds bytes."""
-    return "GiB" if _is_size(declaration) else declaration.unit
+    """The unit in which a field is entered: memory in GiB and disks in TB, though the scenario holds bytes."""
+    return size_unit(declaration) if _is_size(declaration) else declaration.unit
+
+
+def size_unit(declaration: FieldDeclaration) -> str:
+    """Disks are sold in TB, of 10^12 bytes."""
+    return "TB" if declaration.name in _DISKS else "GiB"
 
 
 def _is_size(declaration: FieldDeclaration) -> bool:

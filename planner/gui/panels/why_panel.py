@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt, QTimer, QUrl
 from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
 
-from planner.engine.term import COMPONENTS
+from planner.engine.term import HOST_COMPONENTS
 from planner.gui.panels.why_text import why_html, why_title
 from planner.gui.session import Session
 from planner.gui.theme import Theme
@@ -43,12 +43,19 @@ class WhyPanel(QWidget):
     def _show(self) -> None:
         self._later.stop()
         state, view = self._session.state, self._session.view
-        self.title.setText(why_title(state, view.phase, view.component, view.unit))
-        html = why_html(state, view.phase, view.component, view.unit, self._theme.tokens)
+        tokens = self._theme.tokens
+        if view.resource == "vram":
+            title = why_title(state, view.phase, view.component, view.unit)
+            html = why_html(state, view.phase, view.component, view.unit, tokens)
+        else:
+            from planner.gui.panels.host_why_text import host_why_html, host_why_title
+
+            title, html = host_why_title(state, view), host_why_html(state, view, tokens)
+        self.title.setText(title)
         if html != self._shown:
             self._shown = html
             self.body.setHtml(html)
 
     def _on_link(self, url: QUrl) -> None:
         name = url.toString().removeprefix("component:")
-        self._session.look_at(component=next((item for item in COMPONENTS if item == name), None))
+        self._session.look_at(component=next((item for item in HOST_COMPONENTS if item == name), None))

@@ -1,27 +1,19 @@
 """The words of the *Why?* panel: formulas with their numbers, how these came about, and where each rule is from."""
 
-from collections.abc import Mapping
 from html import escape
-
-import numpy as np
 
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
 from planner.engine.plan import PhaseName, PhasePlan
-from planner.engine.term import Component, Factor, Term
+from planner.engine.term import Component, Term
 from planner.gui.cautions import cautions
 from planner.gui.panels.layout_text import layout_tables
 from planner.gui.panels.serving_text import serving_tables
+from planner.gui.panels.why_parts import amounts_table, component_group, paragraph, size_table, term_html, text_table
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged, verdict_sentence
 from planner.gui.words import fine_size, moment_text, strong
 from planner.units import SizeUnit, format_size
-
-GROUP = "\u202f"
-LARGEST_TERMS = 6
-"""So many terms of a component are listed with a phase; all of them, with their formulas, with the component."""
-SHOWN_SHARE = 0.02
-"""Terms with a smaller part of their component are summed up."""
 
 
 def why_title(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit) -> str:
@@ -37,28 +29,13 @@ def why_title(state: State, phase: PhaseName, component: Component | None, unit:
 def why_html(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit, tokens: Tokens) -> str:
     """What there is to say of a phase, or of one of its components."""
     if getattr(state.scenario.phases, phase) is None:
-        return _paragraph(f"{PHASE_NAMES[phase]} is not planned. Tick its box on the left to plan it.", tokens)
+        return paragraph(f"{PHASE_NAMES[phase]} is not planned. Tick its box on the left to plan it.", tokens)
     plan = state.plan.phases.get(phase) if state.plan else None
     if plan is None:
-        return _paragraph(state.problem or "There are no figures until the settings are right.", tokens)
+        return paragraph(state.problem or "There are no figures until the settings are right.", tokens)
     if component is None:
         return _phase_html(state, phase, plan, unit, tokens)
     return _component_html(phase, plan, component, unit, tokens)
-
-
-def formula(term: Term) -> str:
-    """`32 layers × 2 K and V × 8 kv heads`."""
-    return " × ".join(f"{number(factor)} {factor.name}" for factor in term.factors)
-
-
-def number(factor: Factor) -> str:
-    """A factor's value: whole numbers grouped, fractions as they are."""
-    value = factor.value
-    if isinstance(value, np.ndarray):
-        raise TypeError("a formula on screen has plain numbers")
-    if isinstance(value, float) and not value.is_integer():
-        return f"{value:.6g}"
-    return f"{int(value):,}".replace(",", GROUP)
 
 
 def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
@@ -73,20 +50,20 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
         moment = plan.moments.get(peak.moment)
         where = moment_text(peak.moment, moment.instant if moment else "")
         band = f"{format_size(peak.low_bytes, unit, with_unit=False)} to {format_size(peak.high_bytes, unit)}"
-        parts.append(_paragraph(f"{PHASE_NAMES[phase]} needs most {where}. With uncertainty: {band}.", tokens))
+        parts.append(paragraph(f"{PHASE_NAMES[phase]} needs most {where}. With uncertainty: {band}.", tokens))
         parts.append(_totals(plan, unit, tokens))
     parts += [f'<p style="color:{tokens.warn}">{escape(caution)}</p>' for caution in cautions(state, phase)]
     parts.append(_held(plan, unit, tokens))
     for heading, rows in layout_tables(phase, plan):
-        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{_table(rows, unit, tokens)}')
+        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{size_table(rows, unit, tokens)}')
     for heading, lines in serving_tables(plan, state.judge, unit) if phase == "serving" else ():
-        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{_lines(lines, tokens)}')
+        parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{text_table(lines, tokens)}')
     for label, amounts in (("Host RAM", plan.host_ram), ("Storage", plan.storage)):
         if amounts:
-            parts.append(_amounts(label, amounts, unit, tokens))
+            parts.append(amounts_table(label, amounts, unit, tokens))
     if state.spec is not None and state.spec.assumed:
         parts.append(
-            _paragraph(f"Not stated by the model, so as its class has it: {', '.join(state.spec.assumed)}.", tokens)
+            paragraph(f"Not stated by the model, so as its class has it: {', '.join(state.spec.assumed)}.", tokens)
         )
     return "".join(parts)
 
@@ -97,7 +74,7 @@ def _totals(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
         ("Reserved by the allocator", plan.peak.reserved_bytes),
         ("Whole process (nvidia-smi)", plan.peak.process_bytes),
     )
-    return _table([(name, size) for name, size in rows], unit, tokens)
+    return size_table([(name, size) for name, size in rows], unit, tokens)
 
 
 def _held(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
@@ -107,35 +84,10 @@ def _held(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
     for component, total in sorted(plan.components.items(), key=lambda pair: -pair[1]):
         if total:
             found = [pair for pair in alive if pair[0].component == component and pair[1]]
-            parts.append(_group(component, total, sorted(found, key=lambda pair: -pair[1]), unit, tokens))
+            parts.append(component_group(component, total, sorted(found, key=lambda pair: -pair[1]), unit, tokens))
     if not parts:
         return ""
     return f'<p style="color:{tokens.label}">{strong("Held at the peak")}</p>' + "".join(parts)
-
-
-def _group(component: Component, total: int, terms: list[tuple[Term, int]], unit: SizeUnit, tokens: Tokens) -> str:
-    """One component as a small table; terms too small to matter are summed up."""
-    link = f'style="color:{tokens.accent_ink};text-decoration:none;font-weight:600"'
-    name = f'<a href="component:{component}" {link}>{escape(COMPONENT_NAMES[component])}</a>'
-    rows = [_row(name, strong(format_size(total, unit)), 0, tokens.label)]
-    shown = [pair for pair in terms if pair[1] >= total * SHOWN_SHARE][:LARGEST_TERMS]
-    rows += [_row(escape(term.name), escape(format_size(size, unit)), 12, tokens.muted) for term, size in shown]
-    if len(shown) < len(terms):
-        rest = sum(size for _, size in terms) - sum(size for _, size in shown)
-        count = len(terms) - len(shown)
-        rows.append(
-            _row(
-                f"{count} smaller {'one' if count == 1 else 'ones'}", escape(format_size(rest, unit)), 12, tokens.muted
-            )
-        )
-    return _rows(rows)
-
-
-def _amounts(label: str, amounts: Mapping[str, int], unit: SizeUnit, tokens: Tokens) -> str:
-    rows = sorted(amounts.items(), key=lambda row: -row[1])
-    total = sum(size for _, size in rows)
-    heading = f"{label}: {format_size(total, unit)}"
-    return f'<p style="color:{tokens.label}">{strong(heading)}</p>{_table(rows, unit, tokens)}'
 
 
 def _component_html(phase: PhaseName, plan: PhasePlan, component: Component, unit: SizeUnit, tokens: Tokens) -> str:
@@ -143,56 +95,19 @@ def _component_html(phase: PhaseName, plan: PhasePlan, component: Component, uni
     others = [term for term in plan.terms if term.component == component and term not in terms and int(term.bytes)]
     moment = plan.moments.get(plan.peak.moment)
     where = moment_text(plan.peak.moment, moment.instant if moment else "")
-    parts = [_paragraph(f"{PHASE_NAMES[phase]}, {where}.", tokens)]
-    parts += [_term_html(term, unit, tokens) for term in sorted(terms, key=lambda term: -int(term.bytes))]
+    parts = [paragraph(f"{PHASE_NAMES[phase]}, {where}.", tokens)]
+    parts += [term_html(term, unit, tokens) for term in sorted(terms, key=lambda term: -int(term.bytes))]
     rest = plan.components.get(component, 0) - sum(int(term.bytes) for term in terms)
     if rest > 0 and terms:
-        parts.append(_paragraph(f"Rounding of the allocator adds {fine_size(rest, unit)}.", tokens))
+        parts.append(paragraph(f"Rounding of the allocator adds {fine_size(rest, unit)}.", tokens))
     if others:
         names = ", ".join(f"{term.name} ({fine_size(int(term.bytes), unit)})" for term in others)
-        parts.append(_paragraph(f"Not held at the peak: {names}.", tokens))
+        parts.append(paragraph(f"Not held at the peak: {names}.", tokens))
     parts.append(
         f'<p><a href="component:" style="color:{tokens.accent_ink}">All of {PHASE_NAMES[phase].lower()}</a></p>'
     )
     return "".join(parts)
 
 
-def _term_html(term: Term, unit: SizeUnit, tokens: Tokens) -> str:
-    size = fine_size(int(term.bytes), unit)
-    derived = "".join(
-        f'<br><span style="color:{tokens.muted}">{escape(factor.name)} = {escape(factor.how)}</span>'
-        for factor in term.factors
-        if factor.how
-    )
-    return (
-        f'<p style="margin-top:10px">{strong(term.name)}<br>{escape(formula(term))}'
-        f"<br>= {strong(size)}{derived}"
-        f'<br><span style="color:{tokens.muted}">{escape(term.source)}</span></p>'
-    )
-
-
 def _alive(plan: PhasePlan) -> list[Term]:
     return [term for term in plan.terms if plan.peak.moment in term.alive]
-
-
-def _table(rows: list[tuple[str, int]], unit: SizeUnit, tokens: Tokens) -> str:
-    return _rows([_row(escape(name), escape(format_size(size, unit)), 0, tokens.label) for name, size in rows])
-
-
-def _lines(rows: list[tuple[str, str]], tokens: Tokens) -> str:
-    return _rows([_row(escape(name), escape(text), 0, tokens.label) for name, text in rows])
-
-
-def _rows(rows: list[str]) -> str:
-    return f'<table width="100%" cellspacing="0" cellpadding="1">{"".join(rows)}</table>'
-
-
-def _row(name: str, size: str, indent: int, colour: str) -> str:
-    return (
-        f'<tr><td style="color:{colour};padding-left:{indent}px">{name}</td>'
-        f'<td align="right" style="padding-left:8px;white-space:nowrap">{size}</td></tr>'
-    )
-
-
-def _paragraph(text: str, tokens: Tokens) -> str:
-    return f'<p style="color:{tokens.muted}">{escape(text)}</p>'

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QStackedLayout, QVBoxLayout, QWidget
 
 from planner.chart.spec import WHOLE, BarName, ChartSpec, Resource
@@ -18,6 +19,7 @@ from planner.gui.state import State
 from planner.gui.theme import Theme
 from planner.gui.views.painted_chart import PaintedChart
 from planner.gui.views.screen_style import screen_style
+from planner.gui.views.sight import out_of_sight
 from planner.gui.widgets.properties import plain_label
 from planner.units import SizeUnit
 
@@ -43,6 +45,7 @@ class ChartCard(QFrame):
         self._chart_of = chart_of
         self._resource = resource
         self._name = name
+        self._late = False
         self.spec: ChartSpec | None = None
         self.plot: BarPlot | None = None
         self._notice = plain_label()
@@ -83,7 +86,15 @@ class ChartCard(QFrame):
             self._show()
         return self.plot
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._late:
+            self._show()
+
     def _show(self) -> None:
+        self._late = out_of_sight(self)
+        if self._late:
+            return
         state, view = self._session.state, self._session.view
         text = self.notice(state)
         self._notice.setText(text)

@@ -18,6 +18,12 @@ def chart_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     return replace(chart, subtitle=_subtitle(state, chart.judge))
 
 
+def charts_of(state: State, unit: SizeUnit) -> tuple[ChartSpec, ...]:
+    """The chart where there is one, as a table copies it."""
+    chart = chart_of(state, unit)
+    return () if chart is None else (chart,)
+
+
 def captions_of(state: State) -> dict[PhaseName, str]:
     """The second lines under bars: what of a phase's workload, or that its figures are not of now."""
     return {**phase_captions(state.scenario.phases), **dict.fromkeys(state.stale, "last valid")}

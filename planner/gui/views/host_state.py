@@ -19,3 +19,8 @@ def storage_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     if state.plan is None:
         return None
     return storage_chart(state.plan, heading=model_of(state), captions=captions_of(state), unit=unit)
+
+
+def host_charts_of(state: State, unit: SizeUnit) -> tuple[ChartSpec, ...]:
+    """Both charts; none while there is no plan at all."""
+    return tuple(chart for chart in (host_ram_of(state, unit), storage_of(state, unit)) if chart is not None)

@@ -1,7 +1,9 @@
-"""The table below the chart. Its cells select what the chart and the *Why?* panel show."""
+"""The table below a chart. Its cells select what the chart and the *Why?* panel show."""
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QKeySequence, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QKeySequence, QPainter, QPen, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
@@ -11,16 +13,20 @@ from PySide6.QtWidgets import (
     QTableView,
 )
 
+from planner.chart.spec import ChartSpec
 from planner.chart.table import chart_table
 from planner.engine.plan import Verdict
 from planner.gui.icons import icon
 from planner.gui.session import Session
+from planner.gui.state import State
 from planner.gui.theme import Theme
 from planner.gui.verdicts import chip_colours
-from planner.gui.views.chart_state import chart_of
 from planner.gui.views.screen_style import TABLE_HEADER_HEIGHT, TABLE_ROW_HEIGHT
-from planner.gui.views.table_model import BOLD_ROLE, CAUTION_ROLE, VERDICT_ROLE, FigureTable
+from planner.gui.views.sight import out_of_sight
+from planner.gui.views.table_model import BOLD_ROLE, CAUTION_ROLE, VERDICT_ROLE, StateTable
+from planner.units import SizeUnit
 
+ChartsOf = Callable[[State, SizeUnit], tuple[ChartSpec, ...]]
 _PADDING, _TIGHT_PADDING = 5, 3
 _CHIP_PADDING = 7
 _SIGN_WIDTH = 18
@@ -40,12 +46,12 @@ class CellPainter(QStyledItemDelegate):
     ) -> None:
         tokens = self._theme.tokens
         rect = QRectF(option.rect)
-        phase = self._view.table.phases[index.row()]
+        table, view = self._view.table, self._session.view
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        if phase == self._session.view.phase:
+        if table.is_selected(index.row(), view):
             painter.fillRect(rect, QColor(tokens.row_selected))
-        if index.row() < self._view.table.rowCount() - 1:
+        if index.row() < table.rowCount() - 1:
             painter.fillRect(QRectF(rect.left(), rect.bottom() - 1, rect.width(), 1), QColor(tokens.line))
         verdict = index.data(VERDICT_ROLE)
         painter.setFont(self._view.bold_font if index.data(BOLD_ROLE) else self._view.small_font)
@@ -53,11 +59,7 @@ class CellPainter(QStyledItemDelegate):
             self._paint_chip(painter, rect, verdict, str(index.data()))
         else:
             text = str(index.data() or "")
-            view = self._session.view
-            chosen = view.component and (phase, index.column()) == (
-                view.phase,
-                self._view.table.column_of(view.component),
-            )
+            chosen = table.is_chosen(index.row(), index.column(), view)
             if chosen:
                 painter.setFont(self._view.bold_font)
             painter.setPen(QColor(tokens.accent_ink if chosen else tokens.muted if text == "–" else tokens.ink))
@@ -91,11 +93,15 @@ class CellPainter(QStyledItemDelegate):
 
 
 class FigureView(QTableView):
-    def __init__(self, session: Session, theme: Theme) -> None:
+    """Shows a table; `charts_of` makes the charts that are copied as text."""
+
+    def __init__(self, session: Session, theme: Theme, table: StateTable, charts_of: ChartsOf, name: str) -> None:
         super().__init__()
         self._session = session
+        self._charts_of = charts_of
+        self._late = False
         self.setProperty("plain", True)
-        self.setAccessibleName("Figures and verdicts")
+        self.setAccessibleName(name)
         self.small_font = self._font(12, QFont.Weight.Normal)
         self.bold_font = self._font(12, QFont.Weight.DemiBold)
         self.chip_font = self._font(11, QFont.Weight.DemiBold)
@@ -103,7 +109,8 @@ class FigureView(QTableView):
         self._figure_metrics = QFontMetrics(self.bold_font)
         self._chip_metrics = QFontMetrics(self.chip_font)
         self.padding = _PADDING
-        self.table = FigureTable(self)
+        self.table = table
+        table.setParent(self)
         self.setModel(self.table)
         self.setItemDelegate(CellPainter(theme, session, self))
         self.setShowGrid(False)
@@ -128,20 +135,28 @@ class FigureView(QTableView):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
-            spec = chart_of(self._session.state, self._session.view.unit)
-            if spec is not None:
-                QApplication.clipboard().setText(chart_table(spec))
+            charts = self._charts_of(self._session.state, self._session.view.unit)
+            if charts:
+                QApplication.clipboard().setText("\n".join(map(chart_table, charts)))
             return
         super().keyPressEvent(event)
 
     def _on_cell(self, index: QModelIndex) -> None:
-        self._session.look_at(phase=self.table.phases[index.row()], component=self.table.component_at(index.column()))
+        self._session.look_at(**self.table.looks_at(index.row(), index.column()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._late:
+            self._show()
+
     def _show(self) -> None:
+        self._late = out_of_sight(self)
+        if self._late:
+            return
         self.table.show_state(self._session.state, self._session.view.unit)
         self._fit()
         self.viewport().update()

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES, PHASE_SHORT_NAMES
 from planner.engine.plan import PhaseName, Verdict
 from planner.engine.term import COMPONENTS, Component
 from planner.gui.cautions import cautions
-from planner.gui.state import State
+from planner.gui.state import State, ViewState
 from planner.gui.verdicts import chip_text, short_chip_text, verdict_sentence
 from planner.hardware import distinct_labels
 from planner.units import BYTES_PER_UNIT, SizeUnit, format_size
@@ -33,20 +33,46 @@ _LONGEST_LABEL = 16
 _NO_PARENT = QModelIndex()
 
 
-class FigureTable(QAbstractTableModel):
+class StateTable(QAbstractTableModel):
+    """A table of figures of a state: what its rows and cells stand for in what the user looks at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compact = 0
+
+    def show_state(self, state: State, unit: SizeUnit) -> bool:
+        """Show a state; returns whether rows or columns are others than before."""
+        raise NotImplementedError
+
+    def set_compact(self, compact: int) -> None:
+        """How narrow the table is: 0 for whole texts, 1 for shorter names of phases, 2 for shorter texts throughout."""
+        self.compact = compact
+
+    def looks_at(self, row: int, column: int) -> dict[str, Any]:
+        """What a click on a cell looks at."""
+        raise NotImplementedError
+
+    def is_selected(self, row: int, view: ViewState) -> bool:
+        """Whether what is looked at is in a row."""
+        raise NotImplementedError
+
+    def is_chosen(self, row: int, column: int, view: ViewState) -> bool:
+        """Whether a cell is the very figure that is looked at."""
+        raise NotImplementedError
+
+
+class FigureTable(StateTable):
     """Rows are phases; columns are the phase, the components that occur, the peak, and one column per GPU."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._state: State | None = None
         self._unit: SizeUnit = "GiB"
-        self.compact = 0
         self._labels: tuple[str, ...] = ()
         self.phases: tuple[PhaseName, ...] = ()
         self.components: tuple[Component, ...] = ()
 
     def show_state(self, state: State, unit: SizeUnit) -> bool:
-        """Show a state; returns whether rows or columns are others than before."""
         plans = state.plan.phases if state.plan else {}
         phases = tuple(plans)
         present = {name for plan in plans.values() for name, size in plan.components.items() if size}
@@ -68,9 +94,14 @@ class FigureTable(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
         return other_shape
 
-    def set_compact(self, compact: int) -> None:
-        """How narrow the table is: 0 for whole texts, 1 for shorter names of phases, 2 for shorter texts throughout."""
-        self.compact = compact
+    def looks_at(self, row: int, column: int) -> dict[str, Any]:
+        return {"phase": self.phases[row], "component": self.component_at(column)}
+
+    def is_selected(self, row: int, view: ViewState) -> bool:
+        return self.phases[row] == view.phase
+
+    def is_chosen(self, row: int, column: int, view: ViewState) -> bool:
+        return bool(view.component) and (self.phases[row], column) == (view.phase, self.column_of(view.component))
 
     def component_at(self, column: int) -> Component | None:
         return self.components[column - 1] if 0 < column <= len(self.components) else None
