@@ -8,6 +8,7 @@ from planner.engine.activations import ops
 from planner.engine.activations.autograd import Gradients, record
 from planner.engine.activations.blocks import Linear, linear
 from planner.engine.activations.functions import saves_output
+from planner.engine.activations.log_probabilities import log_probabilities_loss
 from planner.engine.activations.ops import Needs, Saved
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.smoothing import smoothed_loss
@@ -24,6 +25,8 @@ CHUNKED = "torchtune, modules/loss/cross_entropy_loss.py, ce_chunked_output_loss
 
 def loss_forward(t: Tape, recipe: Recipe, logits: Tensor, labels: Tensor) -> Tensor:
     """`ForCausalLMLoss`: logits in fp32, labels shifted by one, cross entropy."""
+    if recipe.loss == "log_probabilities":
+        return log_probabilities_loss(t, logits)
     if t.techniques.smoothing == "trainer":
         return smoothed_loss(t, logits, shifted=True, single_sequence=recipe.single_sequence)
     with t.module("loss", LOSS):

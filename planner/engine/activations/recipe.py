@@ -11,7 +11,9 @@ from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.pipeline import Ends
 
-Loss = Literal["full_logits", "fused_cross_entropy", "chunked", "fused_linear", "cut_cross_entropy", "none"]
+Loss = Literal[
+    "full_logits", "fused_cross_entropy", "chunked", "fused_linear", "cut_cross_entropy", "log_probabilities", "none"
+]
 Kernel = Literal["eager", "flash", "efficient", "math"]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from planner.engine.activations.lower import PRECISIONS, lower
 from planner.engine.activations.setting import Loads
+from planner.engine.activations.recipe import Loss
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.quantization import weight_terms
@@ -20,9 +21,16 @@ COMPUTED_IN: Mapping[str, str] = {"fp32": "fp32", "fp16": "fp16"}
 
 
 def plan_forward(
-    phase: Evaluation | Design, spec: ModelSpec, *, batch: Number, sequence: Number, logits: str, computes_loss: bool
+    phase: Evaluation | Design,
+    spec: ModelSpec,
+    *,
+    batch: Number,
+    sequence: Number,
+    logits: str,
+    computes_loss: bool,
+    loss: Loss = "full_logits",
 ) -> TracedPhase:
-    """One forward pass on one GPU."""
+    """One forward pass on one GPU. `loss`: what is made of the logits where a loss is computed."""
     weight_dtype, _ = PRECISIONS[phase.precision]
     parallelism = phase.parallelism
     lowered = lower(
@@ -41,7 +49,7 @@ def plan_forward(
         mask=phase.attention_mask,
         version=phase.framework_version,
         training=False,
-        loss="full_logits" if computes_loss else "none",
+        loss=loss if computes_loss else "none",
         loss_upcast=phase.loss_upcast,
         use_cache=phase.use_cache,
         logits="last" if logits == "last" else "all",

@@ -127,8 +127,9 @@ def forward_working_set(
     )
     scored = "all" if whole else "last"
     ran = plan_forward(
-        trial, part, batch=batch, sequence=length, logits=scored, computes_loss=whole and spec.task == "causal-lm"
-    )
+        trial, part, batch=batch, sequence=length, logits=scored,
+        computes_loss=whole and spec.task == "causal-lm", loss="log_probabilities",
+    )  # fmt: skip
     working = ran.peak_bytes() - sum(int(item.bytes) for item in ran.standing)
     factors = (Factor("bytes", working, "the fullest instant of a forward pass"),)
     terms = (Term("temporaries", "forward pass", factors, alive, TRL),)

@@ -25,6 +25,7 @@ from planner.engine.phases.role_models import (
     stage_part,
     value_phase,
 )
+from planner.engine.phases.role_outputs import held_outputs
 from planner.engine.phases.standing import StateChoices, has_master_weights, recipe_precision, standing
 from planner.engine.pipeline import Stage
 from planner.engine.quantization import weight_terms
@@ -73,7 +74,8 @@ def role_terms(
     if not isinstance(phase, FineTuning) or phase.objective == "sft":
         return ()
     held = (item for role in further_roles(phase, spec, stage) for item in role.terms)
-    return (*held, *_reference_pass(phase, spec, stage, batch, length))
+    outputs = held_outputs(phase, spec, stage, batch * sequences_per_sample(phase), length)
+    return (*held, *_reference_pass(phase, spec, stage, batch, length), *outputs)
 
 
 @lru_cache(maxsize=64)

@@ -159,7 +159,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         version=phase.framework_version,
         training=True,
         checkpointing=("reentrant" if phase.checkpointing_reentrant else "non-reentrant") if full else "none",
-        loss=cast(Loss, phase.loss_implementation),
+        loss=_loss(phase),
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=gradients_from_start(phase),
@@ -176,6 +176,14 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         profile=phase.activation_profile,
         ends=ends,
     )
+
+
+def _loss(phase: TrainingStep) -> Loss:
+    """Preference and reinforcement tuning train with log-probabilities instead of a cross entropy (TRL)."""
+    preferred = isinstance(phase, FineTuning) and phase.objective != "sft" and not phase.compile_loss
+    if preferred and phase.loss_implementation == "full_logits" and phase.activation_profile == "hf-transformers":
+        return "log_probabilities"
+    return cast(Loss, phase.loss_implementation)
 
 
 def _loss_chunk(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> Number:

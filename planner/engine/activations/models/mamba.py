@@ -139,7 +139,7 @@ def state_cache(t: Tape, recipe: Recipe, mixer: Mamba2Shape, slot: str) -> State
 
 def fp32_loss(t: Tape, recipe: Recipe, head: Linear, hidden_states: Tensor, labels: Tensor) -> tuple[Tensor, object]:
     """The loss of a class that brings its logits to fp32 itself, so that the 16-bit ones are dropped before it."""
-    if recipe.loss != "full_logits":
+    if recipe.loss not in ("full_logits", "log_probabilities"):
         loss, logits = causal_loss(t, recipe, head, hidden_states, labels)
     else:
         logits = ops.to(t, head_logits(t, recipe, head, hidden_states), "fp32", "logits in fp32")
