@@ -26,6 +26,7 @@ from planner.engine.phases.trial import reduced, trial_step
 from planner.engine.plan import PHASES, ModelSummary, PhaseName, PhasePlan, Plan, Surroundings
 from planner.engine.room import room_of
 from planner.engine.streams import idle_terms
+from planner.engine.tensor_plans import plan_warnings
 from planner.engine.traced import SettledPhase
 from planner.errors import PlannerError
 from planner.model import counts, resolve_model
@@ -119,7 +120,7 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         surround=lambda: training_surroundings(
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
         ),
-        warnings=(*settled.phase.lowered.approximations, *_not_counted(phase, settled)),
+        warnings=(*settled.phase.lowered.approximations, *_undivided(phase, job.spec), *_not_counted(phase, settled)),
         describe=lambda: stages | role_details(phase, job.spec, found.stage, found.fullest, found.terms()),
         groups={
             group.role: PLANNERS[group.kind](replace(job, name=group.kind, spec=group.spec), group.phase)
@@ -136,6 +137,10 @@ def _offloaded_activation_bytes(phase: TrainingStep, spec: ModelSpec) -> int:
         return 0
     stays = phase.model_copy(update={"offload": phase.offload.model_copy(update={"activations": "none"})})
     return plan_step(stays, spec).settle().layer_activation_bytes()
+
+
+def _undivided(phase: TrainingStep | Design | Evaluation, spec: ModelSpec) -> tuple[str, ...]:
+    return plan_warnings(spec.model_type, phase.parallelism.tensor, phase.activation_profile)
 
 
 def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
@@ -191,7 +196,7 @@ def _design(job: Job, phase: Design) -> PhasePlan:
         backward=phase.smoke_test == "forward_backward",
         layer_activation_bytes=settled.layer_activation_bytes,
         surround=around,
-        warnings=(*settled.phase.lowered.approximations, *_other_software(phase)),
+        warnings=(*settled.phase.lowered.approximations, *_undivided(phase, job.spec), *_other_software(phase)),
     )
     return assemble(need, job.context)
 
@@ -211,7 +216,7 @@ def _evaluation(job: Job, phase: Evaluation) -> PhasePlan:
         case_class=job.case_class(phase.parallelism, phase.activation_profile, settled),
         ranks=phase.parallelism.ranks,
         surround=lambda: evaluation_surroundings(phase, job.spec, job.hardware),
-        warnings=(*settled.phase.lowered.approximations, *_other_software(phase)),
+        warnings=(*settled.phase.lowered.approximations, *_undivided(phase, job.spec), *_other_software(phase)),
     )
     return assemble(need, job.context)
 
