@@ -117,3 +117,44 @@ def test_a_model_of_images_has_no_length():
     # 165 MiB of weights in 16 bits, and a pass over 256 images of 197 patches
     assert answer["components"]["weights"] == pytest.approx(86.57e6 * 2, rel=0.01)
     assert answer["components"]["temporaries"] > 256 * 197 * 768 * 4 * 2
+
+
+def test_generating_from_an_encoder_starts_with_one_token_of_the_decoder():
+    # 64 prompts of 1024 tokens: logits of 64 first tokens, not of 65 536
+    answer = serving("facebook/bart-large-cnn", "l4", engine="transformers", weights="fp16", context_length=1024,
+                     concurrent_sequences=64)  # fmt: skip
+    assert answer["components"]["logits"] <= 64 * 50264 * 4
+
+
+def test_nothing_is_sampled_from_a_masked_language_model():
+    # vllm/model_executor/models/bert.py: BertEmbeddingModel has no head
+    answer = serving("google-bert/bert-base-uncased", "l4", engine_version="0.19", context_length=512)
+    assert answer["components"]["logits"] == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"), [("0.10.1", False), ("0.11", True), (None, True)], ids=["before", "since", "not stated"]
+)
+def test_vllm_serves_no_encoder_with_a_decoder_but_whisper(version, refused):
+    # vllm-project/vllm#24907
+    fields = {"context_length": 512} | ({"engine_version": version} if version else {})
+    told = serving("facebook/bart-large-cnn", "l4", **fields)["warnings"]
+    assert any("no encoder with a decoder" in text for text in told) == refused
+    told = serving("openai/whisper-large-v3", "l4", **fields | {"context_length": 448})["warnings"]
+    assert not any("no encoder with a decoder" in text for text in told)
+
+
+def test_engines_of_tokens_say_that_they_serve_no_model_of_images_alone():
+    told = {
+        engine: any("no token table" in text for text in
+                    serving("facebook/dinov2-base", "l4", engine=engine, weights=weights)["warnings"])
+        for engine, weights in (("vllm", "bf16"), ("sglang", "bf16"), ("llama.cpp", "q8_0"), ("transformers", "bf16"))
+    }  # fmt: skip
+    assert told == {"vllm": True, "sglang": True, "llama.cpp": True, "transformers": False}
+
+
+def test_sglang_counts_what_an_encoder_leaves_in_the_cache_of_each_request():
+    answer = serving("openai/whisper-large-v3", "l4", engine="sglang", weights="fp16", context_length=448)
+    pool = answer["engine_budget"]["l4"]["kv_cache_bytes"]
+    request = 32 * 2 * 1280 * 2 * (448 + 1500)
+    assert answer["kv"]["max_concurrency"]["l4"] == pytest.approx(pool / request, rel=0.01)

@@ -18,6 +18,10 @@ from planner.scenario.serving import Serving
 FORWARD = ("forward",)
 COMPUTED_IN: Mapping[str, str] = {"fp32": "fp32", "fp16": "fp16"}
 """Dtype in which `generate` computes, by the format of the weights; every other one computes in bf16."""
+FIRST_DECODED: Mapping[str, int] = {"seq2seq-lm": 1, "speech-seq2seq": 4}
+"""Tokens that a decoder beside an encoder starts from: transformers/generation/utils.py
+`_prepare_decoder_input_ids_for_generation` gives one; Whisper is told start, language, task and timestamps
+(models/whisper/generation_whisper.py `_retrieve_init_tokens`). The prompt is the encoder's."""
 
 
 def plan_forward(
@@ -73,6 +77,7 @@ def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
     dtype = COMPUTED_IN.get(phase.weights, "bf16")
     prompt = phase.prompt_tokens or phase.context_length
     told: list[Term] = []
+    first = FIRST_DECODED.get(spec.task)
     for instant, sequence, context in (("prefill", prompt, 0), ("decode", 1, phase.context_length)):
         lowered = lower(
             spec,
@@ -80,6 +85,7 @@ def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:
                 batch=-(-phase.concurrent_sequences // phase.parallelism.data),
                 sequence=sequence,
                 context=context,
+                decoder_sequence=first if instant == "prefill" else None,
                 tensor_parallel=phase.parallelism.tensor,
                 pipeline=phase.parallelism.pipeline,
             ),

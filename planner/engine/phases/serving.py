@@ -8,6 +8,7 @@ from typing import Any
 from planner.engine.kv_cache import cached_mixers, total_bytes
 from planner.engine.ledger import Ledger
 from planner.engine.phases.serving_answers import Asker, answers_json
+from planner.engine.phases.serving_kinds import unserved
 from planner.engine.phases.serving_layout import Trace
 from planner.engine.quantization import weight_terms
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
@@ -93,7 +94,7 @@ def plan_serving(
         }
 
     ledger = Ledger(MOMENTS, judging.holdings.terms)
-    warnings = (*_warnings(phase, judging), *_draft_warnings(phase, spec))
+    warnings = (*_warnings(phase, judging), *_draft_warnings(phase, spec), *unserved(phase, spec))
     return ServingPlan(ledger, needs, describe, judging.host, warnings)
 
 

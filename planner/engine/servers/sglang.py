@@ -80,7 +80,9 @@ def _with(reserved_bytes: Any, state_bytes: Any) -> Any:
 
 
 def _tokens(load: ServingWorkload, held: Holdings, room: Any, pool_bytes: Any) -> Any:
-    """Tokens of the cache; where only states are kept, requests that fit times their length."""
+    """Tokens of the cache; where states alone are kept, or keys of an encoder too, requests times their length."""
+    if load.encoder_tokens:
+        return pool_tokens(pool_bytes, held, load, load.block_size or 1)
     if rate(load) or not held.state_bytes:
         return None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1)
     return pool_tokens(room, held, load, 1)

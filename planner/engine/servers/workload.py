@@ -187,5 +187,10 @@ def feed_forward_width(spec: ModelSpec) -> int:
 
 
 def vocabulary(spec: ModelSpec) -> int:
-    """Scores per sampled token; 0 for models without a head over a vocabulary."""
-    return spec.head.outputs if spec.head is not None and spec.head.kind == "vocabulary" else 0
+    """Scores per sampled token; 0 for models without a head over a vocabulary.
+
+    Masked language models are served as embedders, without their heads (vllm/model_executor/models/bert.py,
+    python/sglang/srt/models/bert.py): nothing is sampled from them.
+    """
+    head = spec.head
+    return head.outputs if head is not None and head.kind == "vocabulary" and spec.task != "masked-lm" else 0
