@@ -77,12 +77,15 @@ def sweep(
     """
     base = Case.of(scenario, phase, catalog)
     for axis in axes:
-        _check(base, axis)
+        if axis.path != GPU:
+            _check(base, axis)
     sizes = [axis for axis in axes if axis.path != GPU and _is_size(base, axis)]
     gpus = next((axis.values for axis in axes if axis.path == GPU), (base.gpu,))
     shows_gpu = any(axis.path == GPU for axis in axes)
     choices = [axis for axis in axes if axis.path != GPU and axis not in sizes]
     hardware = {gpu: Case.of(scenario, phase, catalog, gpu).scenario.hardware for gpu in gpus}
+    for own in hardware.values():
+        catalog.hardware.resolve(own.gpus[0])
     for values in product(*(axis.values for axis in choices)):
         chosen = dict(zip((axis.path for axis in choices), values, strict=True))
         for gpu, block in _blocks(base.changed(chosen.items()), hardware, sizes, chunk):
@@ -91,10 +94,6 @@ def sweep(
 
 def _check(base: Case, axis: Axis) -> None:
     """Every value must be one that its field takes."""
-    if axis.path == GPU:
-        for gpu in axis.values:
-            base.catalog.hardware.resolve(gpu)
-        return
     found = declaration_at(axis.path)
     if found is None or not axis.values:
         raise PlannerError(f"There is nothing to sweep at {'.'.join(map(str, axis.path))}.")

@@ -33,7 +33,7 @@ def test_the_version_is_printed(command):
 
 def test_the_help_lists_every_command(command):
     help_text = command("--help").out
-    for name in ("estimate", "check", "render", "validate", "gpus", "models", "--self-test"):
+    for name in ("estimate", "check", "advise", "sweep", "render", "validate", "gpus", "models", "--self-test"):
         assert name in help_text
 
 
