@@ -11,6 +11,7 @@ import numpy as np
 from planner.engine.activations.families import OTHER_SOFTWARE, candidates
 from planner.engine.activations.fully_shard import unit_symbols, weight_shapes
 from planner.engine.activations.models import deepseek, llama
+from planner.engine.activations.older import older_than_told
 from planner.engine.activations.recipe import LoraRecipe, Loss, Recipe, Sharding
 from planner.engine.activations.setting import Found, Loads, Setting, divided
 from planner.engine.activations.splits import every_nth, last_layers
@@ -119,7 +120,7 @@ def lower(
         compute_dtype=autocast or weight_dtype,
         needs_mask=mask == "padded"
         or techniques.virtual_tokens == "prefix"
-        or (mask == "none" and training and not use_cache and builds_mask_without_being_given_one(version)),
+        or (mask == "none" and not use_cache and builds_mask_without_being_given_one(version)),
         passes_mask=mask != "none",
         training=training,
         version=version,
@@ -256,16 +257,17 @@ def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     found = next((answer for find in own if (answer := find(spec, setting)) is not None), None)
     if found is not None:
         return found, ()
+    older = older_than_told(spec, setting)
     other = (f"{AS_TRANSFORMERS} {setting.profile}.",) if own else ()
     found = next((answer for find in candidates() if (answer := find(spec, setting)) is not None), None)
     if found is not None:
-        return found, other
+        return found, (*other, *older)
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
     language = replace(spec, stacks=spec.stacks[:1], task="causal-lm")
     found = next((answer for find in candidates() if (answer := find(language, setting)) is not None), None)
     if further and found is not None:
-        return found, (*other, *further)
-    return deepseek.approximate(spec, setting), (APPROXIMATED, *other, *further)
+        return found, (*other, *further, *older)
+    return deepseek.approximate(spec, setting), (APPROXIMATED, *other, *further, *older)
 
 
 @lru_cache(maxsize=256)

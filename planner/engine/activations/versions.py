@@ -20,13 +20,18 @@ def is_before(version: str, first: tuple[int, ...]) -> bool:
 
 
 def builds_mask_without_being_given_one(version: str) -> bool:
-    """transformers 4.53 to 4.57 look for packed sequences when no mask is passed and no cache is used, in training.
+    """transformers 4.53 to 4.57 look for packed sequences when no mask is passed and no cache is used.
 
     They build a mask from the position ids, and attention can no longer run without one. Source: transformers
     4.57.6, `masking_utils.py: _preprocess_mask_arguments` (`find_packed_sequence_indices`), and traces of both
     versions.
     """
     return OLDEST_MASK_BUILDER <= framework_version(version) < NEWEST_MASK_BUILDER
+
+
+def precedes_transformers_5(version: str) -> bool:
+    """Whether it is a 4.x (or older) version of transformers that is stated."""
+    return version.lower().startswith("transformers") and is_before(version, NEWEST_MASK_BUILDER)
 
 
 def checkpoints_layers_of_stages(version: str) -> bool:

@@ -195,7 +195,9 @@ def _loss_chunk(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Num
     """
     if phase.activation_profile == "litgpt":
         positions = phase.loss_chunk_tokens or LITGPT_CHUNK
-        return smaller(length, -(-length // phase.loss_chunks) if phase.loss_chunks is not None else positions)
+        cut: Number = -(-length // phase.loss_chunks) if phase.loss_chunks is not None else positions
+        of_each: Number = smaller(length, cut)
+        return of_each
     tokens = batch * length
     if phase.loss_chunk_tokens is not None:
         stated: Number = smaller(tokens, phase.loss_chunk_tokens)

@@ -26,6 +26,7 @@ from planner.engine.activations.relative_layers import MODELS, Form, Surrounding
 from planner.engine.activations.setting import Found, Setting
 from planner.engine.activations.shape import LayerShape
 from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.versions import precedes_transformers_5
 from planner.engine.term import Factor
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm
 
@@ -130,7 +131,9 @@ def _has_tables_per_kind(form: Form) -> bool:
 
 
 def _shape(index: int, group: LayerGroup, setting: Setting, form: Form) -> LayerShape:
-    shape = attention_shape(index, group, setting, only_eager=form.softcap and setting.attention == "sdpa")
+    # Gemma 2 may run on SDPA, without its cap, before transformers 5; GPT-J only since then.
+    refuses = form.scores_in_fp32 if precedes_transformers_5(setting.version) else form.softcap
+    shape = attention_shape(index, group, setting, only_eager=refuses and setting.attention == "sdpa")
     joins = form.rotates_parts and shape.rotates and form.repeats_tables != "tensor"
     return replace(shape, heads_first=joins)
 
