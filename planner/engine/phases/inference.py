@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.engine.activations.lower import PRECISIONS, lower
-from planner.engine.activations.setting import Loads
 from planner.engine.activations.recipe import Loss
+from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
+from planner.engine.gathered import expert_ranks, gathered_weights
 from planner.engine.quantization import weight_terms
+from planner.engine.sharding import Shards, divided
 from planner.engine.term import Number, Term
 from planner.engine.traced import TracedPhase
 from planner.model.spec import Attention, ModelSpec
@@ -36,7 +38,7 @@ def plan_forward(
 ) -> TracedPhase:
     """One forward pass on one GPU. `loss`: what is made of the logits where a loss is computed."""
     weight_dtype, _ = PRECISIONS[phase.precision]
-    parallelism = phase.parallelism
+    parallelism, shards = phase.parallelism, Shards.of(phase.parallelism).weights
     lowered = lower(
         spec,
         Loads(
@@ -65,8 +67,12 @@ def plan_forward(
         parallelism.tensor,
         FORWARD,
         pipeline=parallelism.pipeline,
-        expert_parallel=parallelism.expert,
+        expert_parallel=expert_ranks(parallelism, shards),
         keeps_fp32=not phase.framework_version.startswith("transformers 4"),
+    )
+    weights = (
+        *divided(weights, shards),
+        *gathered_weights(parallelism, spec, weight_dtype, FORWARD, autocast=phase.precision.startswith("amp-")),
     )
     buffers = buffer_terms(spec, BYTES[weight_dtype], FORWARD, version=phase.framework_version)
     return TracedPhase(lowered, (*weights, *buffers), {"forward": "forward"})

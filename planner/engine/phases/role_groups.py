@@ -1,7 +1,8 @@
 """Roles that are on GPUs of their own, each as a phase by itself: a frozen model evaluates, a value model trains, a
 rollout engine serves.
 
-Source: OpenRLHF `cli/train_ppo_ray.py`: one placement group per role that is not colocated.
+Sources: OpenRLHF `cli/train_ppo_ray.py`: one placement group per role that is not colocated;
+`utils/deepspeed/deepspeed.py: get_ds_eval_config`: stage 3 for frozen models where the policy has it.
 """
 
 from collections.abc import Iterator
@@ -10,12 +11,15 @@ from dataclasses import dataclass
 from planner.engine.phases.role_models import role_dtype, role_spec, value_phase
 from planner.engine.phases.roles import APART, further_roles
 from planner.engine.plan import PhaseName
+from planner.engine.sharding import Shards
 from planner.model.spec import ModelSpec
 from planner.scenario.parallelism import ServingParallelism
 from planner.scenario.phases import Evaluation, FineTuning
 from planner.scenario.roles import FurtherModel
 from planner.scenario.serving import Serving
 from planner.scenario.step import TrainingStep
+
+WHOLE = {"zero_stage": 0, "sharding_backend": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,18 @@ def group_phases(phase: TrainingStep, spec: ModelSpec) -> Iterator[GroupPhase]:
 
 
 def _judge(phase: FineTuning, chosen: FurtherModel) -> Evaluation:
-    """A frozen model reads whole answers, both of a pair for DPO."""
+    """A frozen model reads whole answers, both of a pair for DPO.
+
+    Its weights are divided over the ranks where the policy's are; there is nothing else to divide.
+    """
+    divides = Shards.of(phase.parallelism).weights > 1
     return Evaluation(
         precision=role_dtype(chosen, phase),
         batch_size=phase.micro_batch_size * (2 if phase.objective == "dpo" else 1),
         sequence_length=phase.sequence_length,
         attention_implementation=phase.attention_implementation,
         framework_version=phase.framework_version,
-        parallelism=phase.parallelism.model_copy(update={"zero_stage": 0, "sharding_backend": None}),
+        parallelism=phase.parallelism if divides else phase.parallelism.model_copy(update=WHOLE),
     )
 
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from planner.engine.activations.lower import PRECISIONS
-from planner.engine.activations.tape import BYTES
-from planner.engine.deepspeed import LIVE, LIVE_ELEMENTS
+from planner.engine.gathered import expert_ranks, gathered_weights
 from planner.engine.moments import ALL
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.standing import Standing, recipe_precision
@@ -19,17 +18,14 @@ from planner.engine.pipeline import Stage, layer_count, stage_layers
 from planner.engine.quantization import weight_terms
 from planner.engine.sharding import Shards, divided
 from planner.engine.term import Factor, Number, Term
-from planner.model.counts import parameters
 from planner.model.resolve import resolve_model
 from planner.model.spec import Head, ModelSpec
-from planner.model.weights import weights
 from planner.scenario.model_source import PresetModel, SizeModel
 from planner.scenario.phases import Evaluation, FineTuning
 from planner.scenario.roles import FurtherModel
 
 TRL = "TRL, trainer/dpo_trainer.py, grpo_trainer.py and experimental/ppo/ppo_trainer.py"
 ONE_OPTIMIZER = "TRL, experimental/ppo/ppo_trainer.py: one optimizer over PolicyAndValueWrapper"
-UNITS = "torch FSDP: what is outside the layers, the running layer and the next are gathered at once"
 
 
 @lru_cache(maxsize=64)
@@ -91,12 +87,12 @@ def frozen_weights(
     phase: FineTuning, spec: ModelSpec, stage: Stage | None, dtype: str, name: str, alive: tuple[str, ...]
 ) -> tuple[Term, ...]:
     """The weights of a model that only runs forward, divided as the policy's are."""
-    spread = phase.parallelism
+    spread, shards = phase.parallelism, Shards.of(phase.parallelism).weights
     held = weight_terms(
         stage_part(spec, stage), dtype, spread.tensor, alive,
-        expert_parallel=spread.expert, ends=None if stage is None else stage.ends,
+        expert_parallel=expert_ranks(spread, shards), ends=None if stage is None else stage.ends,
     )  # fmt: skip
-    return named(name, divided(held, Shards.of(spread).weights))
+    return named(name, divided(held, shards))
 
 
 def forward_working_set(
@@ -133,31 +129,10 @@ def forward_working_set(
     working = ran.peak_bytes() - sum(int(item.bytes) for item in ran.standing)
     factors = (Factor("bytes", working, "the fullest instant of a forward pass"),)
     terms = (Term("temporaries", "forward pass", factors, alive, TRL),)
-    return named(name, (*terms, *_gathered(phase, part, dtype, alive)))
-
-
-def _gathered(phase: FineTuning, spec: ModelSpec, dtype: str, alive: tuple[str, ...]) -> tuple[Term, ...]:
-    """Whole weights that a pass gathers where each rank holds a shard of them."""
-    spread = phase.parallelism
-    if Shards.of(spread).weights == 1:
-        return ()
-    bytes_each = Factor("bytes", min(BYTES[dtype], 2) if phase.precision.startswith("amp-") else BYTES[dtype])
-    if spread.backend == "deepspeed":
-        live = Factor("parameters", min(LIVE_ELEMENTS, parameters(spec)), "stage3_max_live_parameters at most")
-        return (Term("weights", "gathered weights", (live, bytes_each), alive, LIVE),)
-    layers: dict[tuple[str, int], int] = {}
-    outside = 0
-    for weight, copies in weights(spec):
-        if weight.group is None:
-            outside += weight.elements * copies
-        else:
-            place = (weight.stack, weight.group)
-            stack = next(stack for stack in spec.stacks if stack.name == weight.stack)
-            each = weight.elements * copies // stack.groups[weight.group].count
-            layers[place] = layers.get(place, 0) + each
-    units = outside + 2 * max(layers.values(), default=0)
-    gathered = Factor("parameters", units // spread.tensor, "outside the layers, and of two layers")
-    return (Term("weights", "gathered weights", (gathered, bytes_each), alive, UNITS),)
+    gathered = gathered_weights(
+        phase.parallelism, part, dtype, alive, autocast=phase.precision.startswith("amp-")
+    )  # fmt: skip
+    return named(name, (*terms, *gathered))
 
 
 def named(name: str, terms: Iterable[Term]) -> tuple[Term, ...]:

@@ -200,7 +200,10 @@ def _generate(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> tuple[
     if Shards.of(phase.parallelism).weights == 1:
         return (cache,)
     dtype = "bf16" if phase.precision.endswith("bf16") else PRECISIONS[phase.precision][0]
-    whole = weight_terms(part, dtype, tensor, BEFORE, ends=None if stage is None else stage.ends)
+    whole = weight_terms(
+        part, dtype, tensor, BEFORE,
+        expert_parallel=phase.parallelism.expert, ends=None if stage is None else stage.ends,
+    )  # fmt: skip
     gathered = sum(int(item.bytes) for item in whole)
     return (cache, Term("weights", "gathered weights", (Factor("bytes", gathered),), BEFORE, GENERATE))
 

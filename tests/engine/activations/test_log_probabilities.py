@@ -1,8 +1,8 @@
 """TRL's `selective_log_softmax`, against what torch 2.13's allocator told of it.
 
 Measured with torch.profiler (`profile_memory=True`) on the CPU, forward and backward over 100 of 101 positions and
-5,000 tokens, as multiples of one sequence's logits. A CPU adds buffers in fp32 to `scatter_add_` of 16 bits, which a GPU
-does not; those instants are left out.
+5,000 tokens, as multiples of one sequence's logits. A CPU adds buffers in fp32 to `scatter_add_` of 16 bits, which a
+GPU does not; those instants are left out.
 """
 
 from typing import Any

@@ -9,7 +9,7 @@ from planner.catalog import load_catalog
 from planner.chart.build import lifecycle_chart
 from planner.engine.estimate import estimate
 from planner.engine.plan import PhasePlan, Plan
-from planner.scenario import load_scenario
+from planner.scenario import Scenario, load_scenario
 
 LLAMA = Path(__file__).parents[2] / "cli" / "data" / "llama.vramplan"
 PARAMETERS = 8_030_261_248
@@ -114,6 +114,43 @@ def test_answers_are_written_before_the_step_with_a_cache_that_the_step_does_not
     start = phase.moments["start_of_step"].allocated_bytes
     assert phase.moments["rollout"].allocated_bytes == start + cache
     assert phase.moments["backward"].components["kv_cache"] == 0
+
+
+def test_a_frozen_model_on_gpus_of_its_own_is_divided_where_zero_3_divides_the_policy() -> None:
+    spread = {"parallelism__data": 8, "parallelism__zero_stage": 3, "parallelism__sharding_backend": "fsdp2"}
+    group = tuned(objective="dpo", roles__reference_model="apart", **spread).groups["reference"]
+    layer = (WITHOUT_HEAD - 128_256 * 4_096 - 4_096) // 32
+    gathered = 2 * (2 * 128_256 * 4_096 + 4_096 + 2 * layer)
+    assert abs(group.components["weights"] - (2 * PARAMETERS // 8 + gathered + ROTARY_BYTES)) < 64
+
+
+def test_a_policy_that_writes_answers_gathers_the_experts_of_its_own_rank_only() -> None:
+    whole, halves = (
+        rollout_weights(
+            {"experts": 8, "experts_per_token": 2, "expert_ffn_hidden_size": 1024}, expert=expert, data=4, zero_stage=3,
+            sharding_backend="fsdp2",
+        )
+        for expert in (1, 2)
+    )  # fmt: skip
+    layers, experts_of_another_rank = 4, 4 * 3 * 512 * 1024
+    assert whole - halves == layers * experts_of_another_rank * 2
+
+
+def rollout_weights(dimensions: dict[str, Any], **parallelism: Any) -> int:
+    """Gathered weights while the policy of a small model writes answers."""
+    size = {"layers": 4, "hidden_size": 512, "attention_heads": 8, "kv_heads": 8, "ffn_hidden_size": 1024,
+            "vocab_size": 4096, "max_positions": 1024}  # fmt: skip
+    content = {
+        "model": {"dimensions": size | dimensions},
+        "phases": {
+            "fine_tuning": {
+                "method": "full", "precision": "bf16", "objective": "grpo", "parallelism": parallelism,
+                "roles": {"rollout_engine": "policy", "reference": "none"},
+            }
+        },
+    }  # fmt: skip
+    terms = estimate(Scenario.of(content), load_catalog()).phases["fine_tuning"].terms
+    return sum(int(item.bytes) for item in terms if item.name == "rollout: gathered weights")
 
 
 def test_a_phase_fits_only_where_each_of_its_groups_of_gpus_does() -> None:
