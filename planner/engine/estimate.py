@@ -10,6 +10,7 @@ from planner.engine.activations.versions import UNSTATED_LITGPT, is_unstated_lit
 from planner.engine.assemble import Context, Need, assemble, no_vram
 from planner.engine.band import case_class
 from planner.engine.layout import training_gpus_needed
+from planner.engine.phases.expert_adapters import uncounted_adapters
 from planner.engine.phases.inference import plan_forward
 from planner.engine.phases.preprocessing import plan_preprocessing
 from planner.engine.phases.role_groups import group_phases
@@ -120,7 +121,12 @@ def _step(job: Job, phase: TrainingStep) -> PhasePlan:
         surround=lambda: training_surroundings(
             phase, job.spec, job.hardware, saved_activation_bytes=_offloaded_activation_bytes(phase, job.spec)
         ),
-        warnings=(*settled.phase.lowered.approximations, *_undivided(phase, job.spec), *_not_counted(phase, settled)),
+        warnings=(
+            *settled.phase.lowered.approximations,
+            *_undivided(phase, job.spec),
+            *_not_counted(phase, settled),
+            *uncounted_adapters(phase, job.spec),
+        ),
         describe=lambda: stages | role_details(phase, job.spec, found.stage, found.fullest, found.terms()),
         groups={
             group.role: PLANNERS[group.kind](replace(job, name=group.kind, spec=group.spec), group.phase)
