@@ -58,8 +58,13 @@ def stage_of(parallelism: Parallelism) -> int:
 
 
 def gathers_are_recorded(parallelism: Parallelism) -> bool:
-    """Whether the recording of a step itself gathers weights and scatters gradients, unit by unit."""
+    """Whether weights are gathered and gradients scattered, which the recording does unit by unit."""
     return stage_of(parallelism) == 3 and parallelism.shard_ranks > 1 and parallelism.backend in FSDP_BACKENDS
+
+
+def gathers_stages(parallelism: Parallelism) -> bool:
+    """Whether whole pipeline stages are gathered and scattered, instead of unit after unit."""
+    return gathers_are_recorded(parallelism) and parallelism.pipeline > 1
 
 
 def shares_rows(parallelism: Parallelism) -> bool:

@@ -22,10 +22,18 @@ from planner.engine.phases.methods import (
 )
 from planner.engine.phases.role_models import role_spec, value_phase
 from planner.engine.phases.roles import role_terms, sequences_per_sample, value_activations
+from planner.engine.phases.stage_shards import stage_terms
 from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
-from planner.engine.sharding import WHOLE_TENSORS, Shards, divided, gathers_are_recorded, states_in_16_bits
+from planner.engine.sharding import (
+    WHOLE_TENSORS,
+    Shards,
+    divided,
+    gathers_are_recorded,
+    gathers_stages,
+    states_in_16_bits,
+)
 from planner.engine.switches import switches
 from planner.engine.term import Factor, Number, Term
 from planner.engine.traced import TracedPhase
@@ -125,7 +133,8 @@ def _unreduced(phase: TrainingStep, trained: int) -> tuple[Term, ...]:
 def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:
     """A recording beside the terms that stand; `trained_elements` are those of the recorded part of the model."""
     spread = phase.parallelism
-    shards = 1 if gathers_are_recorded(spread) else Shards.of(spread).gradients
+    unit_by_unit = gathers_are_recorded(spread) and not gathers_stages(spread)
+    shards = 1 if unit_by_unit else Shards.of(spread).gradients
     exact = _exact_gradients(lowered, trained_elements, experts_apart=spread.expert > 1 and shards > 1)
     return TracedPhase(lowered, terms, MOMENTS, shards, exact)
 
@@ -150,10 +159,15 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         loss_chunk=_loss_chunk(phase, spec, batch, length),
     )
     full = phase.activation_checkpointing == "full"
+    precision, gradient_dtype = recipe_precision(phase), "fp32" if accumulates_in_fp32(phase) else None
+    if gathers_stages(parallelism):
+        # The stage runs on what was gathered of it; its rank keeps its shares in their own type.
+        gradient_dtype = PRECISIONS[precision][0]
+        precision = precision.removeprefix("amp-")
     return lower(
         spec,
         loads,
-        precision=recipe_precision(phase),
+        precision=precision,
         attention=phase.attention_implementation,
         mask=phase.attention_mask,
         version=phase.framework_version,
@@ -163,13 +177,13 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         loss_upcast=phase.loss_upcast,
         keeps_outputs=phase.keeps_outputs,
         gradients_from_start=gradients_from_start(phase),
-        gradient_dtype="fp32" if accumulates_in_fp32(phase) else None,
+        gradient_dtype=gradient_dtype,
         lora=adapter_recipe(phase, spec),
         quantized_base=tuned is not None and tuned.frozen_format is not None,
         use_cache=phase.use_cache and not full,
         experts=phase.experts_implementation,
         token_dispatcher=phase.moe_token_dispatcher,
-        sharding=_sharding(phase),
+        sharding=None if gathers_stages(parallelism) else _sharding(phase),
         shards=Shards.of(parallelism).weights,
         techniques=techniques(phase),
         trained_layers=trained_layers(phase),
@@ -310,9 +324,17 @@ def _plan_stage(phase: TrainingStep, spec: ModelSpec, stage: Stage, batch: Numbe
         *roles,
         *(_waiting(count, part.kept_bytes()) for count, part in waiting),
         *_other_chunks(phase, states.trained_elements - own.trained_elements),
+        *_whole_stage(phase, spec, stage, states.trained_elements),
     )
     lowered = lowered_step(phase, part, batch, length, ends)
     return replace(traced_step(phase, terms, lowered, own.trained_elements), waiting=tuple(waiting))
+
+
+def _whole_stage(phase: TrainingStep, spec: ModelSpec, stage: Stage, trained: int) -> tuple[Term, ...]:
+    sharding = _sharding(phase)
+    if sharding is None:
+        return ()
+    return stage_terms(stage_layers(spec, stage), stage.ends, phase.parallelism, sharding, trained)
 
 
 def _waiting(count: int, kept: Number) -> Term:
