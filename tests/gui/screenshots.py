@@ -15,10 +15,24 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
+from planner.gui.pages import HOST
 from planner.gui.settings import Settings
+from planner.units import GB, GIB
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTLE_MS = 500
+LONG_MODEL = "研究所/Donaudampfschifffahrtsgesellschaftskapitänsmützen-Sprachmodell-多语言大规模预训练对话模型-第七版"
+LONG_SERVER = "国家超级计算中心人工智能训练服务器 Hochleistungsrechenzentrumsverwaltungsknoten 17"
+LONG_NAMED = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 16,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+}
 
 
 def settle(milliseconds: int = SETTLE_MS) -> None:
@@ -31,6 +45,31 @@ def take(window: MainWindow, path: Path) -> None:
     settle()
     window.grab().save(str(path))
     print(path)
+
+
+def take_host(window: MainWindow, folder: Path) -> None:
+    """The view of host RAM and storage: on a large server, on one too small, and with names that are too long."""
+    session = window.session
+    window.resize(1440, 900)
+    window.pages.open(HOST)
+    session.edit(("hardware", "node"), "aws-p5-48xlarge")
+    session.look_at(phase="training", component="weights")
+    take(window, folder / "host.png")
+    window.choose_theme("dark")
+    session.edit(("hardware", "node"), None)
+    session.edit(("hardware", "host_ram_bytes"), 60 * GIB)
+    session.edit(("hardware", "nvme_bytes"), 130 * GB)
+    session.look_at(whole=True, resource="storage", component=None)
+    take(window, folder / "host-dark.png")
+    window.choose_theme("light")
+    window.resize(1280, 720)
+    session.look_at(phase="training", resource="host_ram", component=None)
+    take(window, folder / "host-small.png")
+    session.take_model({"config": {**LONG_NAMED, "_name_or_path": LONG_MODEL}}, "Import")
+    session.edit(("hardware", "node"), {"name": LONG_SERVER, "host_ram_bytes": 16 * GIB, "nvme_bytes": 40 * GB})
+    session.edit(("hardware", "host_ram_bytes"), None)
+    session.edit(("hardware", "nvme_bytes"), None)
+    take(window, folder / "host-long-names.png")
 
 
 def main(folder: Path) -> None:
@@ -59,6 +98,7 @@ def main(folder: Path) -> None:
         session.look_at(phase="fine_tuning", component="activations")
         window.resize(1280, 720)
         take(window, folder / "small.png")
+        take_host(window, folder)
         session.undo_stack.setClean()
         window.close()
 

@@ -70,7 +70,9 @@ def test_the_screenshots_of_the_readme_are_taken_by_a_script(tmp_path):
     script = Path(__file__).with_name("screenshots.py")
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     subprocess.run([sys.executable, script, tmp_path], env=environment, capture_output=True, check=True, timeout=120)
-    assert {path.name for path in tmp_path.glob("*.png")} == {"light.png", "dark.png", "oom.png", "small.png"}
+    lifecycle = {"light.png", "dark.png", "oom.png", "small.png"}
+    host = {"host.png", "host-dark.png", "host-small.png", "host-long-names.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == lifecycle | host
 
 
 @pytest.mark.x11
