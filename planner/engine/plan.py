@@ -251,12 +251,13 @@ def programme(phases: Mapping[PhaseName, PhasePlan]) -> Programme:
             seen[title] = max(size, seen.get(title, 0))
         stored[name] = phase.storage_bytes - again
     room = next((phase.room for phase in phases.values()), NO_ROOM)
-    fullest = max(phases.values(), key=lambda phase: phase.host_ram_bytes, default=None)
+    plans = [plan for phase in phases.values() for plan in (phase, *phase.groups.values())]
+    fullest = max(plans, key=lambda plan: plan.host_ram_bytes, default=None)
     total = sum(stored.values())
     return Programme(
         0 if fullest is None else fullest.host_ram_bytes,
         stored,
-        worst(phase.host_verdict for phase in phases.values()),
+        worst(plan.host_verdict for plan in plans),
         room_verdict(room, room.disk_bytes, total, total // 4, DISK_MISSING),
     )
 

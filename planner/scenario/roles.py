@@ -52,7 +52,15 @@ class RolloutEngine(Declared):
     sleeps: bool = declare(
         False,
         "Sleeps while training",
-        "Between rollouts it gives back its cache, and its weights wait in host RAM (vLLM sleep mode).",
+        "Between rollouts it gives back its cache and its weights (vLLM sleep mode).",
+    )
+    sleep_level: int = declare(
+        1,
+        "Sleep level",
+        "1: its weights wait in host RAM (OpenRLHF). 2: they are given up, since the policy's new ones replace them "
+        "anyway (TRL).",
+        ge=1,
+        le=2,
     )
 
 

@@ -186,11 +186,17 @@ def _rollout(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> Role:
         return Role("rollout", APART, False, count)
     tensor = phase.rollout.tensor or phase.parallelism.tensor
     when = BEFORE if phase.rollout.sleeps else ALL
-    held = (*weight_terms(spec, phase.rollout.dtype or "bf16", tensor, when), _cache(phase, spec, tensor, when))
+    held = (*rollout_weights(phase, spec, when), _cache(phase, spec, tensor, when))
     terms = named("rollout engine", held)
     if phase.rollout.sleeps:
         return Role("rollout", HERE, False, count, generation=terms)
     return Role("rollout", HERE, False, count, terms)
+
+
+def rollout_weights(phase: FineTuning, spec: ModelSpec, alive: tuple[str, ...]) -> tuple[Term, ...]:
+    """The rollout engine's own copy of the policy on one GPU."""
+    tensor = phase.rollout.tensor or phase.parallelism.tensor
+    return weight_terms(spec, phase.rollout.dtype or "bf16", tensor, alive)
 
 
 def _generate(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> tuple[Term, ...]:

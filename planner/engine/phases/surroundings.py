@@ -7,6 +7,7 @@ from planner.engine import host, storage
 from planner.engine.components import trained_part
 from planner.engine.optimizer import ParameterTensor, parameter_tensors, state_terms
 from planner.engine.phases.methods import method_tensors, trained_layers, virtual_tokens
+from planner.engine.phases.role_host import waiting_terms
 from planner.engine.plan import Surroundings
 from planner.engine.term import Factor, Term
 from planner.model.counts import parameters
@@ -52,6 +53,7 @@ def training_surroundings(
         *_loader(phase.data_loading, phase.micro_batch_size, _sample_bytes(phase, spec), share),
         *_offloaded(phase, trained, share),
         *activations,
+        *waiting_terms(phase, spec, share),
     )
     loading = _loading(phase.loading, spec, WEIGHT_BYTES.get(phase.precision, 2), share, phase.parallelism)
     ram = (*host.runtime_terms(share), *host.fuller(loading, running))

@@ -229,6 +229,7 @@ STEP_DEPENDENCES = (
         for field in _fields("value", FurtherModel)
     ),
     *(_engine(field) for field in _fields("rollout", RolloutEngine)),
+    _while("rollout.sleep_level", lambda p: p.rollout.sleeps, "the engine does not sleep"),
     *(_sized_once(part) for part in ("reference", "reward", "value")),
     _while(
         "label_smoothing",

@@ -169,3 +169,13 @@ def test_the_stage_that_is_shown_is_the_fullest_with_its_rollout() -> None:
     stages = phase.details["stages"]
     assert {stage["peak_moment"] for stage in stages} == {"rollout"}
     assert phase.peak.allocated_bytes == max(stage["allocated_bytes"] for stage in stages)
+
+
+def test_weights_of_a_sleeping_engine_and_an_offloaded_reference_wait_in_host_ram() -> None:
+    engine = {"objective": "grpo", "roles__rollout_engine": "colocated", "rollout__sleeps": True}
+    before, after = tuned(objective="grpo"), tuned(**engine, reference__offloaded=True, roles__policy_sleeps=True)
+    assert after.host_ram["rollout engine: weights that wait"] == 2 * PARAMETERS
+    assert after.host_ram["reference model: weights that wait"] == 2 * PARAMETERS
+    assert after.host_ram["policy: states that wait"] == 2 * 2 * PARAMETERS
+    assert not any("wait" in name for name in before.host_ram)
+    assert "rollout engine: weights that wait" not in tuned(**engine, rollout__sleep_level=2).host_ram
