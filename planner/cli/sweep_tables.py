@@ -92,4 +92,4 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 def _verdict(code: int) -> str:
     name = VERDICTS[code]
-    return f"[{STYLES.get(name, 'magenta')}]{name.upper() if name == 'oom' else name}[/]"  # type: ignore[call-overload]
+    return f"[{STYLES.get(name, 'magenta')}]{name.upper() if name == 'oom' else name}[/]"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from planner.catalog import Catalog
 from planner.engine.assemble import Context
 from planner.engine.case import Case
-from planner.engine.plan import PhaseName
+from planner.engine.plan import PhaseName, VerdictKind
 from planner.engine.points import Integers
 from planner.engine.swept import Kind, Sizes, kind_of, parts_of, sizes_on
 from planner.engine.switches import AXES
@@ -29,7 +29,7 @@ GPU: FieldPath = ("hardware", "judge")
 """The path of an axis of GPUs: each is the only one of its configurations."""
 CHUNK = 1 << 16
 """Most configurations of a block."""
-VERDICTS = ("fits", "tight", "oom", "unknown", "refused")
+VERDICTS: tuple[Any, ...] = ("fits", "tight", "oom", "unknown", "refused")
 """By their codes; `refused`: a rule does not allow the configuration, and nothing is computed for it."""
 FITS, TIGHT, OOM, UNKNOWN, REFUSED = range(5)
 
@@ -170,6 +170,18 @@ def _judged(
         else:
             found, codes = _one_by_one(case, asked, int(allowed.sum()))
         yield gpu, _spread(points, found, codes, allowed, capacity)
+
+
+def verdict_without_idle(case: Case) -> VerdictKind:
+    """The verdict of a step as if nothing that is reserved were idle, which rises with every size."""
+    kind = kind_of(case)
+    assert kind is not None
+    batch, length = (_size(case, {}, axis, 1) for axis in ("batch", "sequence"))
+    parts = [replace(part, idle=np.zeros(1, dtype=np.int64)) for part in parts_of(case, kind, batch, length)]
+    context = _context(case)
+    found = sizes_on(context.judge, parts, kind, context, 1)
+    verdict: VerdictKind = VERDICTS[int(_codes(found, _usable(context))[0])]
+    return verdict
 
 
 def _size(case: Case, points: Mapping[FieldPath, Integers], axis: str, size: int) -> Integers:

@@ -32,6 +32,14 @@ class Switch:
     why: str
 
 
+def tile_length(spec: ModelSpec) -> int:
+    """Above every multiple of this length, a tiled feed-forward has one more tile, and all its tiles are shorter.
+
+    DeepSpeed `TiledMLP`: ceil(sequence / hidden) equal tiles.
+    """
+    return spec.stack.hidden_size
+
+
 def switches(spec: ModelSpec) -> tuple[Switch, ...]:
     """Those of a model, in rising order along each axis."""
     windows = {getattr(group.mixer, "window", None) for stack in spec.stacks for group in stack.groups}

@@ -134,9 +134,11 @@ def row_share(shape: tuple[int, ...], ranks: int, *, cuts_experts: bool = False)
     """The part of a weight whose rows are shared out over `ranks`: as many as the first rank's, padded.
 
     A weight of few rows is divided no further than they go (torch 2.13 `fsdp/_fully_shard/_fsdp_param.py:
-    FSDPParam._init_sharded_param`, chunks along dimension 0). `cuts_experts`: stacked experts are cut along their
-    outputs where ranks outnumber them (torchtitan, `_experts_shard_placement_fn`).
+    FSDPParam._init_sharded_param`, chunks along dimension 0), and a single number not at all. `cuts_experts`: stacked experts are cut along
+    their outputs where ranks outnumber them (torchtitan, `_experts_shard_placement_fn`).
     """
+    if not shape:
+        return ()
     if cuts_experts and len(shape) == 3 and shape[0] < ranks:
         return (shape[0], ceil(shape[1] / ranks), shape[2])
     return (ceil(shape[0] / ranks), *shape[1:])
@@ -165,7 +167,11 @@ def lora_targets(spec: ModelSpec, targets: str | tuple[str, ...] = "all-linear")
             return weight.block != "head" or (predicts_tokens and weight.role in transform)
         if targets == "attention":
             # Residual and joint blocks of a denoiser hold more than their attention.
-            looks = spec.task != "diffusion" or "to_" in weight.role or weight.role.endswith(("_q_proj", "_k_proj", "_v_proj"))
+            looks = (
+                spec.task != "diffusion"
+                or "to_" in weight.role
+                or weight.role.endswith(("_q_proj", "_k_proj", "_v_proj"))
+            )
             return looks and weight.block in ("mixer", "cross_attention")
         return weight.role in targets or f"{weight.role}.0" in targets
 
