@@ -10,7 +10,7 @@ from planner.engine.estimate import estimate
 from planner.engine.servers import serving_workload
 from planner.engine.servers.denoising import transformer_elements, unet_elements
 from planner.engine.servers.diffusion import diffusion_terms
-from planner.model import resolve_model
+from planner.model import read_config, resolve_model
 from planner.model.counts import parameters
 from planner.scenario import Scenario
 from planner.scenario.model_source import PresetModel
@@ -164,3 +164,20 @@ def test_settings_of_a_pipeline_are_refused_for_a_language_model():
     )  # fmt: skip
     spec = resolve_model(PresetModel(preset="Qwen/Qwen3-8B"), load_presets())
     assert [issue.code for issue in validate(scenario, spec, None)] == ["cannot_apply"]
+
+
+def test_a_pipeline_of_videos_has_exact_weights_and_says_what_it_leaves_out():
+    # 126 892 531 in the autoencoder, as diffusers 0.42.1 builds it
+    transformer = {
+        "_class_name": "WanTransformer3DModel", "num_layers": 30, "num_attention_heads": 12, "attention_head_dim": 128,
+        "ffn_dim": 8960, "in_channels": 16, "out_channels": 16, "text_dim": 4096, "freq_dim": 256,
+        "patch_size": [1, 2, 2], "cross_attn_norm": True, "qk_norm": "rms_norm_across_heads",
+    }  # fmt: skip
+    vae = {"_class_name": "AutoencoderKLWan", "base_dim": 96, "z_dim": 16}
+    model = {"config": {"_class_name": "WanPipeline", "components": {"transformer": transformer, "vae": vae}}}
+    scenario = Scenario.of({"name": "Wan", "model": model, "phases": {"serving": {"engine": "transformers"}},
+                            "hardware": {"gpus": ["l40s"]}})  # fmt: skip
+    answer = estimate(scenario, CATALOG).phases["serving"]
+    assert answer.moments["load"].components["weights"] == 2 * (parameters(read_config(transformer)) + 126_892_531)
+    assert any("frames of a video" in text for text in answer.warnings)
+    assert not any(term.name == "decoding of the images" for term in answer.terms)

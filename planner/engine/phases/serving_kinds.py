@@ -10,7 +10,12 @@ ENCODER_DECODERS_BELOW = (0, 11, 0)
 
 
 def unserved(phase: Serving, spec: ModelSpec) -> tuple[str, ...]:
-    """Why the engine would refuse the model itself, if it would."""
+    """Why the engine would refuse the model itself, or what of it these figures leave out."""
+    if any(stack.name.endswith("video-decoder") for stack in spec.stacks):
+        return (
+            "Weights of this pipeline are exact, but only one frame is denoised and none decoded: what the frames of a "
+            "video take is not counted.",
+        )
     if phase.engine == "transformers" or spec.task == "diffusion":
         return ()
     if phase.engine == "vllm" and spec.task == "seq2seq-lm" and _newer(phase.engine_version):

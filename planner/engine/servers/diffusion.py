@@ -39,6 +39,8 @@ OFFLOAD_SOURCE = (
 SCORES_SOURCE = (
     "diffusers/models/attention_processor.py Attention.get_attention_scores of AttnProcessor and SlicedAttnProcessor"
 )
+AUTOENCODERS = ("vae-decoder", "vae-encoder", "video-decoder", "video-encoder")
+"""Ends of the names of their stacks."""
 UPCAST_SOURCE = "diffusers/pipelines/stable_diffusion_xl: upcast_vae before decoding in fp16"
 INSTANTS: Mapping[str, tuple[str, ...]] = {
     "text": ("encoding",),
@@ -95,7 +97,7 @@ def _scores(load: ServingWorkload, decoder: Stack | None, height: int, width: in
 def _step_elements(load: ServingWorkload, decoder: Stack | None, height: int, width: int) -> int:
     """Elements of one pass of the denoiser, for one image; 0 for a model that is no denoiser."""
     stack = load.spec.stack
-    if stack.image is None or stack.name.endswith(("vae-decoder", "vae-encoder")):
+    if stack.image is None or stack.name.endswith(AUTOENCODERS):
         return 0
     shrinking = _shrinking(decoder) if decoder else 8
     if is_pyramid(stack):
@@ -169,7 +171,7 @@ def _component(stack: str) -> str:
 
 def _part(stack: str) -> str:
     """Text encoders stand before a colon, too; what is neither they nor the autoencoder denoises."""
-    if stack.endswith(("vae-decoder", "vae-encoder")):
+    if stack.endswith(AUTOENCODERS):
         return "autoencoder"
     return "text" if ":" in stack else "denoiser"
 

@@ -31,6 +31,7 @@ SIZES = (
     "n_embed",
     "num_layers",
     "block_out_channels",
+    "base_dim",
     "embed_dim",
     "kv_channels",
     "num_attention_heads",

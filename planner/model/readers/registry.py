@@ -68,6 +68,7 @@ FAMILIES = (
     "remote",
     "diffusion.unet",
     "diffusion.vae",
+    "diffusion.video_vae",
     "diffusion.mmdit",
     "diffusion.joint",
     "diffusion.dit",
