@@ -157,7 +157,9 @@ def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
         return not any(word in tensor.name for tensor in settled.phase.trace.tensors)
 
     found = {
-        "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp and untold("tiles"),
+        "This architecture's feed-forward is counted whole, not in tiles.": phase.tiled_mlp
+        and profile == "hf-transformers"
+        and untold("tiles"),
         "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and untold("float8"),
         "torch.compile is not counted: it usually needs less.": phase.compile,
         UNSTATED_LITGPT: profile == "litgpt" and is_unstated_litgpt(phase.framework_version),

@@ -79,8 +79,16 @@ def test_more_layers_cannot_be_trained_than_there_are(check: Any) -> None:
         ({"parallelism": {"sequence_parallel": True}}, "parallelism.sequence_parallel", "tensor parallel is 1"),
         ({"parallelism": {"gradient_as_bucket_view": True, "zero_stage": 1, "data": 2}}, None, "only DDP has buckets"),
         ({"moe_token_dispatcher": "allgather"}, "moe_token_dispatcher", "the model has no experts"),
+        (
+            {"tiled_mlp": True, "activation_profile": "torchtitan"},
+            "tiled_mlp", "only DeepSpeed tiles feed-forwards, those of transformers",
+        ),
+        (
+            {"loss_implementation": "chunked", "activation_profile": "megatron-core"},
+            "loss_implementation", "Megatron Core has a loss of its own",
+        ),
     ],
-)
+)  # fmt: skip
 def test_what_changes_nothing_is_warned_of(check: Any, fields: dict[str, Any], field: str | None, why: str) -> None:
     field = field or "parallelism.gradient_as_bucket_view"
     assert check("training", **fields) == {f"warning {field}": f"This changes nothing: {why}."}
@@ -88,6 +96,31 @@ def test_what_changes_nothing_is_warned_of(check: Any, fields: dict[str, Any], f
 
 def test_a_default_that_is_stated_changes_nothing_silently(check: Any) -> None:
     assert check("training", checkpointing_reentrant=False, parallelism={"sequence_parallel": False}) == {}
+
+
+@pytest.mark.parametrize("field", ["tensor", "pipeline", "context"])
+def test_litgpt_trains_with_data_parallelism_alone(check: Any, field: str) -> None:
+    found = check("training", activation_profile="litgpt", parallelism={field: 2})
+    assert found[f"error parallelism.{field}"].startswith("This does not apply: LitGPT trains ")
+    assert not [key for key in check("training", parallelism={field: 2}) if key.startswith("error")]
+
+
+def test_pytorch_s_context_parallelism_exchanges_no_heads(check: Any) -> None:
+    spread = {"context": 2, "context_parallel_mode": "ulysses"}
+    found = check("training", activation_profile="torchtitan", parallelism=spread)
+    assert found["error parallelism.context_parallel_mode"].startswith("This does not apply: PyTorch's own")
+    assert not check("training", parallelism=spread)
+
+
+def test_megatron_s_experts_need_sequence_parallelism_beside_tensor_parallelism() -> None:
+    dimensions = {
+        "layers": 4, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000, "experts": 8,
+    }  # fmt: skip
+    for split, expected in ((False, 1), (True, 0)):
+        step = {"activation_profile": "megatron-core", "parallelism": {"tensor": 2, "sequence_parallel": split}}
+        scenario = Scenario.of({"model": {"dimensions": dimensions}, "phases": {"training": step}})
+        issues = validate(scenario, resolve_model(scenario.model, {}), None)
+        assert sum(issue.code == "experts_on_whole_sequences" for issue in issues) == expected
 
 
 @pytest.mark.parametrize("field", ["image_size", "image_tokens", "decoder_sequence_length"])

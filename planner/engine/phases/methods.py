@@ -29,7 +29,7 @@ def techniques(phase: TrainingStep) -> Techniques:
         checkpoints_first=phase.selective_policy == "every-nth-layer" and phase.activation_profile == "hf-transformers",
         offloads_activations=phase.offload.activations != "none",
         update_copies=_copies_on_arrival(phase),
-        tiled_mlp=phase.tiled_mlp,
+        tiled_mlp=phase.tiled_mlp and phase.activation_profile == "hf-transformers",
         fp8=_fp8(phase),
         compiled_loss=phase.compile_loss,
         context=_context(phase),

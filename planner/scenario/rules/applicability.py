@@ -101,6 +101,17 @@ def _backend(field: str, backends: tuple[str, ...], why: str) -> Dependence:
     return _while(field, lambda p: p.parallelism.backend in backends, why)
 
 
+def _of_profiles(field: str, profiles: tuple[str, ...], why: str, severity: Severity) -> Dependence:
+    """A setting that only some of the software that trains has."""
+    return _while(field, lambda p: p.activation_profile in profiles, why, severity)
+
+
+NOT_LITGPT = ("hf-transformers", "megatron-core", "torchtitan", "torchtune", "composer-mpt")
+"""LitGPT trains with DDP and FSDP alone (`litgpt/pretrain.py`, `litgpt/finetune/*.py`)."""
+NOT_MEGATRON = ("hf-transformers", "torchtitan", "torchtune", "litgpt", "composer-mpt")
+EXCHANGES_HEADS = ("hf-transformers", "megatron-core", "composer-mpt")
+"""Software with Ulysses: DeepSpeed's, and Megatron Core's `cp_comm_type` `a2a`. torchtitan and torchtune call torch's
+`context_parallel`, whose keys and values go round a ring."""
 POOLED = ("vllm", "sglang", "tensorrt-llm")
 """Engines that set a pool of cache blocks aside, and refuse to start when a rule of theirs is broken."""
 ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -260,6 +271,14 @@ STEP_DEPENDENCES = (
     _while("parallelism.shard_over_context", lambda p: p.parallelism.context > 1, "context parallel is 1"),
     _while("parallelism.shard_replicas", lambda p: p.parallelism.zero_stage > 0, "nothing is sharded"),
     _while("parallelism.context_parallel_mode", lambda p: p.parallelism.context > 1, "context parallel is 1"),
+    _of_profiles("parallelism.tensor", NOT_LITGPT, "LitGPT trains with whole layers on every GPU", "error"),
+    _of_profiles("parallelism.pipeline", NOT_LITGPT, "LitGPT trains without a pipeline", "error"),
+    _of_profiles("parallelism.context", NOT_LITGPT, "LitGPT trains on whole sequences", "error"),
+    _of_profiles("parallelism.context_parallel_mode", EXCHANGES_HEADS, "PyTorch's own has the ring alone", "error"),
+    _of_profiles(
+        "tiled_mlp", ("hf-transformers",), "only DeepSpeed tiles feed-forwards, those of transformers", "warning"
+    ),
+    _of_profiles("loss_implementation", NOT_MEGATRON, "Megatron Core has a loss of its own", "warning"),
     _while("parallelism.reported_stage", lambda p: p.parallelism.pipeline > 1, "there is one pipeline stage"),
     _backend("parallelism.gradient_as_bucket_view", ("ddp", "zero-redundancy-optimizer"), "only DDP has buckets"),
     _backend("parallelism.use_orig_params", ("fsdp1",), "only FSDP1 has flat parameters"),
@@ -275,6 +294,7 @@ STEP_DEPENDENCES = (
     _for_models("image_tokens", lambda m: m.sees_images, "the model sees no images", "error"),
     _for_models("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder", "error"),
     _for_models("moe_token_dispatcher", lambda m: m.experts is not None, "the model has no experts", "warning"),
+    _of_profiles("moe_token_dispatcher", ("megatron-core",), "only Megatron Core offers the choice", "warning"),
     _for_models("experts_implementation", lambda m: m.experts is not None, "the model has no experts", "warning"),
 )
 

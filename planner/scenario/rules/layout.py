@@ -95,6 +95,14 @@ def expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
         yield facts.issue("expert_ranks", field, ranks=ranks)
 
 
+def core_expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """Megatron Core refuses to train experts under tensor parallelism on whole sequences (`moe_layer.py: forward`)."""
+    layout = facts.phase.parallelism
+    core = getattr(facts.phase, "activation_profile", "") == "megatron-core" and isinstance(layout, Parallelism)
+    if core and facts.model and facts.model.experts and layout.tensor > 1 and not layout.sequence_parallel:
+        yield facts.issue("experts_on_whole_sequences", "parallelism.sequence_parallel")
+
+
 def zero_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """ZeRO stages, what does them, and what they cannot be combined with.
 
@@ -167,6 +175,7 @@ LAYOUT_RULES = (
     tensor_rules,
     pipeline_rules,
     expert_rules,
+    core_expert_rules,
     zero_rules,
     offload_rules,
     sequence_rules,
