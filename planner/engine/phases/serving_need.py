@@ -4,8 +4,8 @@ from functools import partial
 
 from planner.engine.assemble import Context
 from planner.engine.band import Band, band, case_class
-from planner.engine.phases.inference import generation_working_set
 from planner.engine.phases.serving import PolicyNeed, ServingPlan, plan_serving
+from planner.engine.phases.serving_encoded import generation_terms
 from planner.engine.phases.serving_host import serving_surroundings
 from planner.engine.phases.serving_layout import Trace, serving_gpus_needed
 from planner.engine.plan import Peak, PhasePlan, Verdict
@@ -21,7 +21,7 @@ from planner.scenario.serving import Serving
 def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: Hardware) -> PhasePlan:
     """What the load needs on the judging GPU, and a verdict for each GPU by what the engine would do there."""
     trace = _trace(phase, spec)
-    working_set = generation_working_set(phase, spec) if trace is not None else ()
+    working_set = generation_terms(phase, spec) if trace is not None else ()
     planned = plan_serving(
         phase, spec, context.gpus, context.judge, context.hardware, working_set, gpus_per_node=hardware.gpus_per_node,
         trace=trace,
@@ -85,7 +85,7 @@ def _traced_anew(phase: Serving, load: ServingWorkload) -> tuple[Term, ...]:
         "prompt_tokens": int(min(load.prompt_tokens, load.context_tokens)),
         "parallelism": spread,
     }
-    return generation_working_set(phase.model_copy(update=asked), load.spec)
+    return generation_terms(phase.model_copy(update=asked), load.spec)
 
 
 def _verdict(
