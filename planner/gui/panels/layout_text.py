@@ -4,19 +4,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.chart.names import ROLE_NAMES
-from planner.engine.plan import PhaseName, PhasePlan
+from planner.engine.plan import PhaseName, PhasePlan, VerdictKind
 
 Rows = list[tuple[str, int]]
 STEPS: tuple[PhaseName, ...] = ("training", "fine_tuning")
 
 
-def layout_tables(phase: PhaseName, plan: PhasePlan) -> Iterator[tuple[str, Rows]]:
-    """A heading and its rows, each with bytes; nothing for a step on one kind of rank."""
+JUDGED: Mapping[VerdictKind, str] = {"fits": "", "tight": ": tight", "oom": ": too large", "unknown": ": unknown"}
+
+
+def layout_tables(phase: PhaseName, plan: PhasePlan, judge: str) -> Iterator[tuple[str, Rows]]:
+    """A heading and its rows, each with bytes; nothing for a step on one kind of rank.
+
+    What is on GPUs of its own says where it does not fit the one with the id `judge`.
+    """
     if phase not in STEPS:
         return
     stages, roles = plan.details.get("stages"), plan.details.get("roles")
     if roles:
-        yield "Roles, at the peak of their GPUs", [_role(role, plan) for role in roles]
+        yield "Roles, at the peak of their GPUs", [_role(role, plan, judge) for role in roles]
     if stages:
         shown = plan.details["reported_stage"]
         yield (
@@ -25,11 +31,13 @@ def layout_tables(phase: PhaseName, plan: PhasePlan) -> Iterator[tuple[str, Rows
         )
 
 
-def _role(role: Mapping[str, Any], plan: PhasePlan) -> tuple[str, int]:
+def _role(role: Mapping[str, Any], plan: PhasePlan, judge: str) -> tuple[str, int]:
     group = plan.groups.get(role["role"])
+    verdict = None if group is None else group.verdicts.get(judge)
+    said = JUDGED[verdict.verdict] if verdict else ""
     size = role["allocated_bytes"] if group is None else group.peak.process_bytes
     trained = ", trained" if role["trained"] else ""
-    return f"{ROLE_NAMES[role['role']]}{trained}: {role['place']}", size
+    return f"{ROLE_NAMES[role['role']]}{trained}: {role['place']}{said}", size
 
 
 def _stage(stage: Mapping[str, Any], count: int, shown: bool) -> tuple[str, int]:

@@ -54,7 +54,7 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
         parts.append(_totals(plan, unit, tokens))
     parts += [f'<p style="color:{tokens.warn}">{escape(caution)}</p>' for caution in cautions(state, phase)]
     parts.append(_held(plan, unit, tokens))
-    for heading, rows in layout_tables(phase, plan):
+    for heading, rows in layout_tables(phase, plan, state.judge):
         parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{size_table(rows, unit, tokens)}')
     for heading, lines in serving_tables(plan, state.judge, unit) if phase == "serving" else ():
         parts.append(f'<p style="color:{tokens.label}">{strong(heading)}</p>{text_table(lines, tokens)}')
