@@ -114,3 +114,34 @@ def test_what_a_file_does_not_tell_is_one_layer_like_the_last_a_projection_and_t
     llama = preset("meta-llama/Llama-3.1-8B")
     layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
     assert parameters(drafting_modules(llama)) == layer + 2 * 4096 * 4096 + 3 * 4096
+
+
+def test_a_module_of_mimo_is_a_layer_a_projection_and_three_norms() -> None:
+    """vLLM's mimo_mtp.py, with Qwen2DecoderLayer: bias for queries, keys and values alone."""
+    mimo = {
+        "model_type": "mimo",
+        "architectures": ["MiMoForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 151680,
+        "tie_word_embeddings": False,
+        "num_nextn_predict_layers": 1,
+    }
+    spec = read_config(mimo)
+    layer = 2 * 4096 * 4096 + 4096 + 2 * (4096 * 1024 + 1024) + 3 * 4096 * 11008 + 2 * 4096
+    assert spec.approximate is None
+    assert parameters(spec) == 36 * layer + 2 * 151680 * 4096 + 4096
+    assert prediction_parameters(spec) == layer + 2 * 4096 * 4096 + 3 * 4096
+    assert parameters(drafting_modules(spec)) == prediction_parameters(spec)
+    assert copied_heads(spec) == 0
+
+
+def test_modules_that_a_configuration_states_and_its_file_lacks_are_not_counted() -> None:
+    """MiniMax-M2.5: num_mtp_modules 3; the Hub's total less the model is one fp8 scale for 128 x 128 weights."""
+    spec = preset("MiniMaxAI/MiniMax-M2.5")
+    assert prediction_parameters(spec) == 0
+    scales = 228_703_644_928 - parameters(spec)
+    assert scales == pytest.approx(parameters(spec) / 128**2, rel=0.01)

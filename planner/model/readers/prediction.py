@@ -2,7 +2,8 @@
 
 transformers drops them when it loads (`_keys_to_ignore_on_load_unexpected` of `DeepseekV3PreTrainedModel`,
 `Glm4MoePreTrainedModel` and `Qwen3NextPreTrainedModel`), and serving engines read them only to draft tokens. They are
-no part of a model's parameters, but of its file.
+no part of a model's parameters, but of its file. A configuration may state modules that its file lacks: MiniMax-M2.5's
+`num_mtp_modules` is 3, and the Hub's 228 703 644 928 elements are the model's and its fp8 scales'.
 """
 
 from dataclasses import replace
@@ -28,12 +29,15 @@ DeepSeek-V3: 14B beside the 671B, of which 11.5B are its own)."""
 SHARED_ENDS = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text")
 """All layers share one projection and three norms; token table and head are the model's own (vLLM,
 model_executor/models/qwen3_next_mtp.py; `mtp_use_dedicated_embeddings` is false)."""
+OWN_NORMS = ("mimo",)
+"""Each module is a layer with a projection and three norms of its own; table and head are the model's (vLLM,
+model_executor/models/mimo_mtp.py MiMoMultiTokenPredictorLayer)."""
 MOST_MODULES = 64
 
 
 def with_prediction(config: Config, spec: ModelSpec) -> ModelSpec:
     """`spec` with the prediction layers that its file states."""
-    if config.model_type not in (*WHOLE_MODULES, *SHARED_ENDS) or spec.head is None:
+    if config.model_type not in (*WHOLE_MODULES, *SHARED_ENDS, *OWN_NORMS) or spec.head is None:
         return spec
     count = _modules(config)
     layer = _layer(spec) if count else None
@@ -41,10 +45,12 @@ def with_prediction(config: Config, spec: ModelSpec) -> ModelSpec:
         return spec
     hidden = spec.stack.hidden_size
     if config.model_type in SHARED_ENDS:
-        ends = joined(hidden)
-        stack = Stack("prediction", hidden, None, (replace(layer, count=count),), spec.stack.final_norm, ends)
+        stack = Stack("prediction", hidden, None, (replace(layer, count=count),), spec.stack.final_norm, joined(hidden))
         return replace(spec, prediction=stack)
     norm = NormPart("shared_head.norm", hidden, RMS_NORM)
+    if config.model_type in OWN_NORMS:
+        ends = (Repeated(count, (*joined(hidden), norm)),)
+        return replace(spec, prediction=Stack("prediction", hidden, None, (replace(layer, count=count),), None, ends))
     module = (*joined(hidden), norm, Linear(HEAD_COPY, hidden, spec.head.outputs, kind="subclass"))
     # Each module repeats the token table.
     table = Embedding(count * spec.head.outputs, hidden)

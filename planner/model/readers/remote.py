@@ -1,5 +1,5 @@
 """Decoders whose code comes with the checkpoint instead of transformers: Qwen 1, InternLM 2, Baichuan, ChatGLM,
-MiniCPM, EXAONE 3 and the pruned Llamas of Nemotron (`nemotron-nas`)."""
+MiniCPM, MiMo, EXAONE 3 and the pruned Llamas of Nemotron (`nemotron-nas`)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,6 +45,7 @@ TRAITS = {
         mlp_names=("", "dense_h_to_4h", "dense_4h_to_h"),
     ),
     "minicpm": DENSE["llama"],
+    "mimo": DENSE["qwen2"],
     "exaone": Traits(
         attention_names=("q_proj", "k_proj", "v_proj", "out_proj"), mlp_names=("c_fc_0", "c_fc_1", "c_proj")
     ),
