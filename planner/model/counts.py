@@ -134,8 +134,8 @@ def row_share(shape: tuple[int, ...], ranks: int, *, cuts_experts: bool = False)
     """The part of a weight whose rows are shared out over `ranks`: as many as the first rank's, padded.
 
     A weight of few rows is divided no further than they go (torch 2.13 `fsdp/_fully_shard/_fsdp_param.py:
-    FSDPParam._init_sharded_param`, chunks along dimension 0), and a single number not at all. `cuts_experts`: stacked experts are cut along
-    their outputs where ranks outnumber them (torchtitan, `_experts_shard_placement_fn`).
+    FSDPParam._init_sharded_param`, chunks along dimension 0), and a single number not at all. `cuts_experts`: stacked
+    experts are cut along their outputs where ranks outnumber them (torchtitan, `_experts_shard_placement_fn`).
     """
     if not shape:
         return ()

@@ -7,6 +7,7 @@ from planner.scenario.choices import (
     AttentionImplementation,
     AttentionMask,
     Checkpointing,
+    EncodedAhead,
     ExpertsImplementation,
     Fp8Recipe,
     HalfDtype,
@@ -73,6 +74,13 @@ class ModelRun(Declared):
         unit="pixels",
         ge=1,
         le=MAX_PIXELS,
+        advanced=True,
+    )
+    encoded_ahead: EncodedAhead = declare(
+        "nothing",
+        "Encoded ahead",
+        "For diffusion pipelines: what was computed before and comes from a cache, so that the frozen text encoders or "
+        "the autoencoder are not on the GPU.",
         advanced=True,
     )
     image_tokens: int | None = declare(

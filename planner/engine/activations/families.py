@@ -39,6 +39,7 @@ TRANSFORMERS = (
     "bloom",
     "mpt",
     "relatives",
+    "unet",
 )
 """Modules of `planner.engine.activations.models`; each has a function `find`."""
 

@@ -80,3 +80,42 @@ def max_pool(t: Tape, x: Tensor, dims: Dims) -> Tensor:
 
     record(t, "max pool", [x], [out], backward, [x, places])
     return out
+
+
+def group_norm(t: Tape, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`F.group_norm`, in fp32 under autocast: keeps its input and the mean and deviation of every group."""
+    if t.autocast:
+        x = ops.to(t, x, "fp32", "input cast by autocast")
+    out = t.new(x.dims, x.dtype, "output")
+    statistics = [t.new((x.dims[0], "norm groups"), x.dtype, name) for name in ("mean", "reciprocal deviation")]
+    t.tick("group norm")
+    sources = (x, weight, bias)
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        kept = [saved[0], saved[1], saved[1]]
+        made: Gradients = [
+            t.new(source.dims, source.dtype, "gradient of weight" if index else "gradient of input") if need else None
+            for index, (source, need) in enumerate(zip(kept, needs, strict=True))
+        ]
+        t.tick("group norm backward")
+        return made
+
+    record(t, "group norm", sources, [out], backward, [x, weight, *statistics])
+    return out
+
+
+def resized(t: Tape, x: Tensor, dims: Dims, label: str) -> Tensor:
+    """`F.interpolate` to the nearest pixel, or `F.pad`: nothing is kept, the gradient has the input's own size."""
+    out = t.new(dims, x.dtype, label)
+    t.tick(label)
+    whole = x.dims
+
+    def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        given = gradients[0]
+        assert given is not None
+        gradient = t.new(whole, given.dtype, "gradient of input")
+        t.tick(f"{label} backward")
+        return [gradient]
+
+    record(t, label, [x], [out], backward)
+    return out

@@ -7,6 +7,7 @@ Context = Literal["none", "ring", "ulysses"]
 Selective = Literal["none", "core-attention", "op-sac", "every-2nd-layer", "every-nth-layer"]
 Fp8 = Literal["none", "torchao", "torchao-compiled", "transformer-engine", "transformer-engine-cached"]
 VirtualTokens = Literal["none", "prompt", "prefix"]
+EncodedAhead = Literal["nothing", "text", "latents", "everything"]
 Smoothing = Literal["none", "trainer", "loss"]
 
 
@@ -56,6 +57,8 @@ class Techniques:
     """Trained tokens in front of each sequence, or of each layer's keys and values."""
     smoothing: Smoothing = "none"
     """Labels are smoothed by transformers' Trainer on the model's logits, or within the cross entropy."""
+    encoded_ahead: EncodedAhead = "nothing"
+    """What a denoiser reads from a cache instead of having it made by frozen encoders within the step."""
 
 
 PLAIN = Techniques()

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from planner.engine.activations.lower import PRECISIONS, lower
 from planner.engine.activations.recipe import Loss
 from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
+from planner.engine.activations.techniques import PLAIN, EncodedAhead, Techniques
 from planner.engine.buffers import buffer_terms
+from planner.engine.components import frozen_terms, trained_part
 from planner.engine.gathered import expert_ranks, gathered_weights
 from planner.engine.quantization import weight_terms
 from planner.engine.sharding import Shards, divided
@@ -60,9 +63,12 @@ def plan_forward(
         use_cache=phase.use_cache,
         logits="last" if logits == "last" else "all",
         experts=phase.experts_implementation,
+        techniques=PLAIN
+        if phase.encoded_ahead == "nothing"
+        else Techniques(encoded_ahead=cast(EncodedAhead, phase.encoded_ahead)),
     )
     weights = weight_terms(
-        spec,
+        trained_part(spec),
         weight_dtype,
         parallelism.tensor,
         FORWARD,
@@ -75,7 +81,8 @@ def plan_forward(
         *gathered_weights(parallelism, spec, weight_dtype, FORWARD, autocast=phase.precision.startswith("amp-")),
     )
     buffers = buffer_terms(spec, BYTES[weight_dtype], FORWARD, version=phase.framework_version)
-    return TracedPhase(lowered, (*weights, *buffers), {"forward": "forward"})
+    encoders = frozen_terms(spec, phase.encoded_ahead, phase.precision, FORWARD)
+    return TracedPhase(lowered, (*weights, *encoders, *buffers), {"forward": "forward"})
 
 
 def generation_working_set(phase: Serving, spec: ModelSpec) -> tuple[Term, ...]:

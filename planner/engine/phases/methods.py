@@ -8,7 +8,16 @@ from typing import Any, TypeGuard, cast
 from planner.engine.activations.lower import PRECISIONS, lora_recipe
 from planner.engine.activations.recipe import LoraRecipe
 from planner.engine.activations.tape import BYTES
-from planner.engine.activations.techniques import Context, Fp8, Selective, Smoothing, Techniques, VirtualTokens
+from planner.engine.activations.techniques import (
+    Context,
+    EncodedAhead,
+    Fp8,
+    Selective,
+    Smoothing,
+    Techniques,
+    VirtualTokens,
+)
+from planner.engine.components import trained_part
 from planner.engine.optimizer import ParameterTensor, optimizer_record
 from planner.model.counts import lora_targets
 from planner.model.spec import Attention, ModelSpec
@@ -42,6 +51,7 @@ def techniques(phase: TrainingStep) -> Techniques:
         frozen_table=_trains_whole(phase) and phase.freezes_embeddings,
         frozen_images=_trains_whole(phase) and phase.freezes_images,
         embedding_gradient=phase.activation_profile == "hf-transformers" and phase.activation_checkpointing == "full",
+        encoded_ahead=cast(EncodedAhead, phase.encoded_ahead),
         virtual_tokens=cast(VirtualTokens, method) if (method := _method(phase)) in ("prompt", "prefix") else "none",
     )
 
@@ -172,6 +182,11 @@ def adapter_recipe(phase: TrainingStep, spec: ModelSpec) -> LoraRecipe | None:
     if not phase.uses_adapters:
         return LoraRecipe(frozenset(), False, PROMPT_DTYPE)
     lora = phase.lora
+    if spec.task == "diffusion":
+        # Names of modules are those of the file, as nothing stands between a denoiser's layers and their adapters.
+        adapted = lora_targets(trained_part(spec), lora.target_modules)
+        roles = frozenset(weight.role for weight, _ in adapted)
+        return LoraRecipe(roles, lora.dropout > 0, lora.adapter_dtype, method == "dora")
     return lora_recipe(
         spec,
         lora.target_modules,

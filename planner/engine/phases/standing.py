@@ -9,6 +9,7 @@ from functools import lru_cache
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
+from planner.engine.components import frozen_terms, trained_part
 from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import (
@@ -80,6 +81,8 @@ class StateChoices:
     """Gradients in 16 bits are cast for the master copy at the step."""
     caches_float8: bool = False
     """Float8 copies of weights stay from one micro-batch to the next."""
+    encoded_ahead: str = "nothing"
+    """What frozen encoders of a pipeline have done before."""
     ends: Ends | None = None
     """For a part of a model with no layers but its own, which ends it has."""
 
@@ -105,6 +108,7 @@ class StateChoices:
             frozen_parts(phase),
             _copies_gradients(phase),
             phase.precision == "fp8" and phase.activation_profile == "megatron-core",
+            phase.encoded_ahead,
             ends,
         )
 
@@ -166,6 +170,8 @@ def has_master_weights(precision: str) -> bool:
 @lru_cache(maxsize=256)
 def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     """Terms that are alive for whole moments of a step, on the fullest rank."""
+    encoders = frozen_terms(spec, choices.encoded_ahead, choices.precision, ALL)
+    spec = trained_part(spec)
     parallelism = choices.parallelism
     shards = Shards.of(parallelism)
     tensors = _trained_tensors(spec, choices, shards.optimizer)
@@ -174,6 +180,7 @@ def standing(spec: ModelSpec, choices: StateChoices) -> Standing:
     gradient_bytes = 4 if choices.has_master_weights else BYTES[choices.weight_dtype]
     terms = (
         *_kept_weights(spec, choices, shards),
+        *encoders,
         *_adapter_weights(choices, tensors),
         *_float8_copies(spec, choices),
         *buffer_terms(spec, BYTES[choices.weight_dtype], ALL, version=choices.version),

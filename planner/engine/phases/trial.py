@@ -10,8 +10,11 @@ from planner.scenario.step import TrainingStep
 
 @lru_cache(maxsize=64)
 def reduced(spec: ModelSpec, layers: int | None) -> ModelSpec:
-    """The model with the first `layers` layers of each stack (`num_hidden_layers`); as it is where None is asked."""
-    if layers is None:
+    """The model with the first `layers` layers of each stack (`num_hidden_layers`); as it is where None is asked.
+
+    The layers of a denoiser are no run of equal ones that could be cut short.
+    """
+    if layers is None or spec.task == "diffusion":
         return spec
     return replace(spec, stacks=tuple(_cut(stack, layers) for stack in spec.stacks))
 

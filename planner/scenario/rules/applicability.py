@@ -240,6 +240,17 @@ STEP_DEPENDENCES = (
         for field in _fields("value", FurtherModel)
     ),
     *(_engine(field) for field in _fields("rollout", RolloutEngine)),
+    _while(
+        "roles.value_update",
+        lambda p: p.objective == "ppo" and p.roles.value_model != "apart",
+        "no value model is trained beside the policy",
+    ),
+    _while(
+        "roles.value_update",
+        lambda p: p.roles.value_update != "together" or p.parallelism.pipeline == 1,
+        "TRL, which updates both in one step, has no pipeline",
+        "error",
+    ),
     _while("rollout.sleep_level", lambda p: p.rollout.sleeps, "the engine does not sleep"),
     *(_sized_once(part) for part in ("reference", "reward", "value")),
     _while(
@@ -292,6 +303,8 @@ STEP_DEPENDENCES = (
     _while("loading.shard_bytes", lambda p: p.loading.file_format == "pickle", "only pickled files are read whole"),
     _for_models("image_size", lambda m: m.sees_images, "the model sees no images", "error"),
     _for_models("image_tokens", lambda m: m.sees_images, "the model sees no images", "error"),
+    _for_models("encoded_ahead", lambda m: m.task == "diffusion", "the model is no diffusion pipeline", "error"),
+    _for_models("trial_layers", lambda m: m.task != "diffusion", "a denoiser is tried as a whole", "error"),
     _for_models("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder", "error"),
     _for_models("moe_token_dispatcher", lambda m: m.experts is not None, "the model has no experts", "warning"),
     _of_profiles("moe_token_dispatcher", ("megatron-core",), "only Megatron Core offers the choice", "warning"),
