@@ -85,7 +85,7 @@ def weight_terms(
     alive: tuple[str, ...],
     *,
     pipeline: int = 1,
-    expert_parallel: int = 1,
+    expert_parallel: float = 1,
     vocab_multiple: int = 1,
     experts_as_linear: bool = False,
     kept_bytes: int | None = None,

@@ -107,18 +107,21 @@ def shard_parameters(
     )
 
 
-def shard_elements(weight: Weight, tensor_parallel: int, expert_parallel: int = 1, vocab_multiple: int = 1) -> int:
-    """Elements of one tensor on the fullest rank; experts are spread whole over `expert_parallel` ranks first."""
+def shard_elements(weight: Weight, tensor_parallel: int, expert_parallel: float = 1, vocab_multiple: int = 1) -> int:
+    """Elements of one tensor on the fullest rank; experts are spread whole over `expert_parallel` ranks first.
+
+    `expert_parallel` below 1 says that fewer ranks share an expert than share other weights.
+    """
     if weight.shard == "vocab" and tensor_parallel > 1:
         rows = ceil(weight.shape[0] / vocab_multiple) * vocab_multiple
         return weight.elements // weight.shape[0] * ceil(rows / tensor_parallel)
     own = weight.shard_elements(tensor_parallel)
-    if weight.kind == "expert" and expert_parallel > 1:
+    if weight.kind == "expert" and expert_parallel != 1:
         return own // weight.experts * ceil(weight.experts / expert_parallel)
     return own
 
 
-def shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: int = 1) -> tuple[int, ...]:
+def shard_shape(weight: Weight, tensor_parallel: int, expert_parallel: float = 1) -> tuple[int, ...]:
     """The shape of the fullest rank's part of a weight."""
     if tensor_parallel == 1 and expert_parallel == 1:
         return weight.shape

@@ -74,6 +74,15 @@ class Parallelism(ServingParallelism):
         le=MAX_DEGREE,
         advanced=True,
     )
+    expert_tensor: int | None = declare(
+        None,
+        "Expert tensor parallel",
+        "GPUs that share one expert in Megatron Core. Automatic: as many as share the other layers.",
+        unit="GPUs",
+        ge=1,
+        le=MAX_DEGREE,
+        advanced=True,
+    )
     sequence_parallel: bool = declare(
         False,
         "Sequence parallel",
@@ -164,6 +173,13 @@ class Parallelism(ServingParallelism):
     @property
     def ranks(self) -> int:
         return self.tensor * self.pipeline * self.data * self.context
+
+    @property
+    def expert_share(self) -> float:
+        """Ranks over which an expert's weights are spread beyond tensor-parallel ones; below 1 where fewer share it."""
+        if self.expert_tensor is None:
+            return self.expert
+        return self.expert * self.expert_tensor / self.tensor
 
     @property
     def shard_ranks(self) -> int:

@@ -48,7 +48,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "expert_dense": "The model has no experts to spread.",
     "expert_count": "{degree} does not divide {experts} experts.",
     "shard_replicas": "{groups} groups do not divide the {ranks} data-parallel ranks.",
-    "experts_on_whole_sequences": "Megatron Core trains experts beside tensor parallelism with sequence parallelism only.",
+    "experts_on_whole_sequences": "Beside tensor parallelism, Megatron Core wants sequence parallelism for experts.",
     "expert_ranks": "Experts can be spread over at most the {ranks} GPUs of this layout.",
     "sequence_divides": "{length} tokens do not divide among {degree} ranks.",
     "context_heads": "Ulysses exchanges heads: {degree} does not divide {heads} attention heads.",

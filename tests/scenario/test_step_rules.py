@@ -105,6 +105,11 @@ def test_litgpt_trains_with_data_parallelism_alone(check: Any, field: str) -> No
     assert not [key for key in check("training", parallelism={field: 2}) if key.startswith("error")]
 
 
+def test_only_megatron_shares_experts_among_fewer_ranks(check: Any) -> None:
+    found = check("training", parallelism={"expert_tensor": 1})
+    assert found["error parallelism.expert_tensor"] == "This does not apply: the model has no experts."
+
+
 def test_pytorch_s_context_parallelism_exchanges_no_heads(check: Any) -> None:
     spread = {"context": 2, "context_parallel_mode": "ulysses"}
     found = check("training", activation_profile="torchtitan", parallelism=spread)

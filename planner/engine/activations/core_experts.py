@@ -16,7 +16,8 @@ from planner.engine.activations.shape import ExpertShape
 from planner.engine.activations.tape import Dims, Tape, Tensor
 
 MOE = "Megatron-LM, megatron/core/transformer/moe"
-WHOLE = "sequence"
+EXPERT_TOKENS = "expert tokens"
+"""Of the sequence, those that the GPUs which share an expert see: all of it where they are the tensor-parallel ones."""
 LOGITS_IN_GROUPS = ("grouped-softmax", "grouped-sigmoid")
 
 
@@ -168,7 +169,7 @@ def _arrived(t: Tape, experts: CoreExperts, rows: Tensor, row_probs: Tensor) -> 
     """`dispatch_postprocess`: tensor-parallel ranks see each other's rows, then these are sorted by expert."""
     if experts.tensor_parallel:
         rows, row_probs = (
-            _moved(t, x, (x.dims[0], WHOLE, *x.dims[2:]), f"{name} of all tensor-parallel GPUs")
+            _moved(t, x, (x.dims[0], EXPERT_TOKENS, *x.dims[2:]), f"{name} of all tensor-parallel GPUs")
             for x, name in ((rows, "rows"), (row_probs, "weights"))
         )
     if experts.several:
@@ -181,8 +182,8 @@ def _gathered(t: Tape, layer: Mixture, x: Tensor, probs: Tensor, routing_map: Te
     """`MoEAllGatherTokenDispatcher`: every rank sees all tokens and picks those of its own experts."""
     experts, own = layer.experts, layer.dims("own experts")
     spread = experts.expert_parallel or experts.tensor_parallel
-    seen: Dims = (x.dims[0], WHOLE, "expert ranks") if spread else x.dims[:-1]
-    rows_dims: Dims = (x.dims[0], WHOLE, layer.dims("experts per token"))
+    seen: Dims = (x.dims[0], EXPERT_TOKENS, "expert ranks") if spread else x.dims[:-1]
+    rows_dims: Dims = (x.dims[0], EXPERT_TOKENS, layer.dims("experts per token"))
     with t.module("dispatch", f"{MOE}/token_dispatcher.py: MoEAllGatherTokenDispatcher"):
         whole = x
         if spread:

@@ -131,6 +131,7 @@ def lower(
         single_sequence=_largest(loads.batch) == 1,
         experts=experts,
         expert_parallel=loads.expert_parallel,
+        expert_tensor=loads.expert_tensor,
         token_dispatcher=token_dispatcher,
         profile=profile,
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
@@ -293,6 +294,7 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
         Factor("context", loads.context),
         Factor("context ranks", loads.context_parallel),
         Factor("expert ranks", loads.expert_parallel),
+        _expert_tokens(loads),
         Factor("context and new token", loads.context + 1),
         Factor("rank", loads.rank),
         Factor("virtual tokens", loads.virtual_tokens),
@@ -312,6 +314,15 @@ def _workload_symbols(spec: ModelSpec, loads: Loads) -> tuple[Factor, ...]:
             "" if loads.tensor_parallel == 1 else f"sequence / {loads.tensor_parallel} GPUs",
         ),
     )
+
+
+def _expert_tokens(loads: Loads) -> Factor:
+    """Tokens of a sequence whose rows the GPUs that share an expert have in common."""
+    if loads.expert_tensor is None or loads.expert_tensor == loads.tensor_parallel:
+        return Factor("expert tokens", loads.sequence, "all of the sequence")
+    shard = -(-loads.sequence // loads.tensor_parallel)
+    how = f"sequence / {loads.tensor_parallel} GPUs x {loads.expert_tensor} that share an expert"
+    return Factor("expert tokens", shard * loads.expert_tensor, how)
 
 
 def _tile(sequence: Number, hidden: int) -> Number:

@@ -33,6 +33,8 @@ class Loads:
     """GPUs that share a sequence; `sequence` is the part of one."""
     expert_parallel: int = 1
     """GPUs over which the experts of a layer are spread."""
+    expert_tensor: int | None = None
+    """GPUs that share one expert; None: as many as share other layers."""
     sequence_parallel: bool = False
     loss_parallel: bool = False
     """Logits stay divided along the vocabulary over tensor-parallel GPUs."""
@@ -66,6 +68,7 @@ class Setting:
     experts: str = "grouped_mm"
     """How the experts of a mixture are multiplied."""
     expert_parallel: int = 1
+    expert_tensor: int | None = None
     token_dispatcher: str = "alltoall"
     """How tokens reach experts on other GPUs, where software offers a choice."""
 

@@ -26,7 +26,7 @@ def stage_terms(
     the activations are gone, and is not counted.
     """
     whole = sum(
-        shard_elements(weight, spread.tensor, spread.expert) * copies
+        shard_elements(weight, spread.tensor, spread.expert_share) * copies
         for weight, copies in stage_weights(part, spread.pipeline, ends)
     )
     gathered = (Factor("parameters", whole), Factor("bytes", BYTES[sharding.compute_dtype]))

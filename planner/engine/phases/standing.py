@@ -5,6 +5,7 @@ None of it depends on how many tokens a step sees, so it is counted once for all
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
@@ -201,7 +202,7 @@ def _float8_copies(spec: ModelSpec, choices: StateChoices) -> tuple[Term, ...]:
         return ()
     spread = choices.parallelism
     elements = sum(
-        shard_elements(weight, spread.tensor, spread.expert) * copies
+        shard_elements(weight, spread.tensor, spread.expert_share) * copies
         for weight, copies in stage_weights(spec, spread.pipeline, choices.ends)
         if weight.group is not None and weight.kind in ("linear", "conv1d", "expert")
     )
@@ -213,13 +214,14 @@ def _elements(tensors: tuple[ParameterTensor, ...]) -> int:
     return sum(tensor.elements * tensor.multiplicity for tensor in tensors)
 
 
-def _expert_ranks(parallelism: Parallelism, shards: int) -> int:
+def _expert_ranks(parallelism: Parallelism, shards: int) -> float:
     """Ranks that share the experts beyond those that share everything.
 
     Expert-parallel ranks are some of the data-parallel ones, and what these hold of an expert is divided over the
     others (Megatron Core's expert-data-parallel group): together an expert is divided as much as any weight.
     """
-    return max(1, -(-parallelism.expert // shards))
+    share = parallelism.expert_share
+    return share if shards == 1 else max(1, ceil(share / shards))
 
 
 def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tuple[Term, ...]:

@@ -307,6 +307,8 @@ STEP_DEPENDENCES = (
     _for_models("trial_layers", lambda m: m.task != "diffusion", "a denoiser is tried as a whole", "error"),
     _for_models("decoder_sequence_length", lambda m: m.has_decoder, "the model has no separate decoder", "error"),
     _for_models("moe_token_dispatcher", lambda m: m.experts is not None, "the model has no experts", "warning"),
+    _for_models("parallelism.expert_tensor", lambda m: m.experts is not None, "the model has no experts", "error"),
+    _of_profiles("parallelism.expert_tensor", ("megatron-core",), "only Megatron Core shares experts so", "error"),
     _of_profiles("moe_token_dispatcher", ("megatron-core",), "only Megatron Core offers the choice", "warning"),
     _for_models("experts_implementation", lambda m: m.experts is not None, "the model has no experts", "warning"),
 )

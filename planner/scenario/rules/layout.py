@@ -91,7 +91,7 @@ def expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
         experts = facts.model.experts
         near = nearest_legal(degree, experts, lambda wanted: experts % wanted == 0)
         yield facts.issue("expert_count", field, degree=degree, experts=experts, legal=near)
-    elif degree > ranks:
+    elif degree * (getattr(facts.phase.parallelism, "expert_tensor", None) or 1) > ranks:
         yield facts.issue("expert_ranks", field, ranks=ranks)
 
 

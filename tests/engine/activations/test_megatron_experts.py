@@ -59,6 +59,28 @@ def test_functional_tests_of_megatron_are_met_within_four_percent(
     assert found.peak.allocated_bytes == pytest.approx(peak, rel=0.04)
 
 
+def test_experts_that_fewer_ranks_share_are_met() -> None:
+    # gpt3_mcore_te_tp2_pp1_te_8experts_etp1_ep4, on DGX A100: no expert is divided, two are on each GPU.
+    spread = {"data": 4, "tensor": 2, "expert": 4, "expert_tensor": 1}
+    found = plan(8, 2, spread, attention_implementation="eager", gradient_accumulation_steps=2)
+    assert found.moments["start_of_step"].allocated_bytes == pytest.approx(1364460544, rel=0.02)
+    assert found.peak.allocated_bytes == pytest.approx(3926147584, rel=0.02)
+
+
+def test_stating_the_degree_that_is_taken_anyway_changes_nothing() -> None:
+    left, stated = (plan(8, 2, {"data": 4, "tensor": 2, "expert": 4, **extra}) for extra in ({}, {"expert_tensor": 2}))
+    assert left.moments == stated.moments
+
+
+def test_states_of_experts_are_divided_by_all_ranks_however_few_share_one() -> None:
+    spread = {"data": 4, "tensor": 2, "expert": 4, **SHARDED}
+    whole, shared = (plan(8, 2, {**spread, "expert_tensor": degree}) for degree in (1, 2))
+    start = [found.moments["start_of_step"].components for found in (whole, shared)]
+    assert start[0]["optimizer_states"] == start[1]["optimizer_states"]
+    experts = LAYERS * 2 * HIDDEN * FFN * 2
+    assert start[0]["weights"] - start[1]["weights"] == 2 * experts // 2
+
+
 def test_experts_are_told_as_megatron_runs_them() -> None:
     assert not plan(8, 2, {"data": 4, "tensor": 2, "expert": 4}).warnings
 

@@ -22,7 +22,7 @@ from planner.engine.activations.blocks import (
     token_ids,
 )
 from planner.engine.activations.checkpoint import checkpoint, checkpointed
-from planner.engine.activations.core_experts import CoreExperts, Mixture, make_mixture, mixture
+from planner.engine.activations.core_experts import EXPERT_TOKENS, CoreExperts, Mixture, make_mixture, mixture
 from planner.engine.activations.decoders import attention_shape, attention_symbols, only_stack
 from planner.engine.activations.functions import saves_output
 from planner.engine.activations.models.megatron_experts import core_experts, has_told_experts, with_dense
@@ -123,7 +123,7 @@ class CoreModel:
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         held = {"ids": token_ids(t, "input ids"), "labels": token_ids(t, "labels")}
         if any(_fills_buffer(shape.experts) for shape in self.body.layers):
-            dims = ("batch", WHOLE, "expert ranks", "hidden")
+            dims = ("batch", EXPERT_TOKENS, "expert ranks", "hidden")
             with t.module("global buffer", "Megatron-LM, megatron/core/utils.py: GlobalMemoryBuffer"):
                 held["buffer"] = t.new(dims, self.recipe.weight_dtype, "tokens of all expert-parallel GPUs")
         return held

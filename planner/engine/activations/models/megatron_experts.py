@@ -31,6 +31,6 @@ def core_experts(group: LayerGroup, setting: Setting) -> CoreExperts | None:
         expert_shape(experts, setting),
         gathers=setting.token_dispatcher == "allgather",
         expert_parallel=setting.expert_parallel > 1,
-        tensor_parallel=setting.tensor_parallel > 1,
+        tensor_parallel=(setting.expert_tensor or setting.tensor_parallel) > 1,
         several=experts.experts > setting.expert_parallel,
     )

@@ -105,6 +105,6 @@ def expert_symbols(name: str, mixture: MixtureOfExperts, hidden_size: int, setti
         Factor(f"{name}expert groups", mixture.groups),
         Factor(f"{name}chosen groups", mixture.chosen_groups),
         Factor(f"{name}expert width", mixture.latent_size or hidden_size),
-        divided(f"{name}expert ffn", mixture.size, setting.tensor_parallel),
+        divided(f"{name}expert ffn", mixture.size, setting.expert_tensor or setting.tensor_parallel),
         divided(f"{name}ffn", shared, setting.tensor_parallel),
     ]
