@@ -86,6 +86,7 @@ def limit(
     found: int | None = None
     drops = _drops(case, field)
     for low, high in _stretches(case, field, sizes):
+        low = _raised(asked.may_fit, low, high) if phase == "serving" else low
         best = _in_stretch(asked.may_fit, sizes, low, high, drops)
         found = best if best is not None else found
     if found is not None and asked.leaves_idle:
@@ -174,6 +175,16 @@ def _in_stretch(
         return None
     end = high if piece == len(inside) else _next(sizes, inside[piece]) - sizes.step
     return largest_fitting(fits, start(piece), end, sizes.step)
+
+
+def _raised(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """Where to begin: engines put more prompts into one pass the shorter they are, so the shortest may not fit."""
+    tried = low
+    while tried <= high:
+        if fits(tried):
+            return tried
+        tried *= 2
+    return low
 
 
 def _next(sizes: range, value: int) -> int:
