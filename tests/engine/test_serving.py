@@ -196,15 +196,26 @@ def test_sglang_keeps_more_free_for_a_larger_vision_tower(preset, share):
     assert vision_share(load) == pytest.approx(share, rel=1e-6)
 
 
-def test_sglang_took_a_tenth_of_any_fraction_from_models_that_see_before_0_4_7():
+@pytest.mark.parametrize(
+    ("version", "gpus", "fraction"),
+    # server_args.py: 0.81 on 8 GPUs before #7054; (9.5 + 8 / 2) GiB of an H100 before #10975; then 512 + 1.5 x 8192 +
+    # 2 x 512 + 8 x 128 MiB
+    [("0.4.6", 8, 0.81), ("0.4.6", 1, 0.88), ("0.5.1", 8, round(1 - 13.5 * 1024 / 81559, 3)),
+     ("0.5.1", 1, round(1 - 10 * 1024 / 81559, 3)), ("0.5.9", 8, round(1 - (512 + 12288 + 1024 + 1024) / 81559, 3)),
+     (None, 8, round(1 - (512 + 12288 + 1024 + 1024) / 81559, 3))],
+)  # fmt: skip
+def test_sglang_kept_a_share_by_gpus_then_a_reserve_by_memory_then_one_by_tokens(version, gpus, fraction):
+    fields = {"engine": "sglang", "parallelism": {"tensor": gpus}} | ({"engine_version": version} if version else {})
+    load = serving_workload(Serving.model_validate_json(json.dumps(fields)), LLAMA_8B)
+    assert automatic_fraction(load, 81559 * MIB, 8192, 512) == fraction
+
+
+def test_sglang_took_a_tenth_of_any_fraction_from_models_that_see_before_0_4_9():
     spec = resolve_model(PresetModel(preset="google/gemma-3-4b-it"))
-    of_automatic = 0.9 / (0.95 * (1 - 0.1 * 0.423828125))
-    for asked, expected in (({"gpu_memory_utilization": 0.8}, 0.9), ({}, of_automatic)):
-        old, new = (
-            budget(spec, engine="sglang", engine_version=version, **asked)["budget_bytes"]
-            for version in ("0.4.6", "0.5.9")
-        )
-        assert old / new == pytest.approx(expected, rel=1e-6)
+    for version, left in (("0.4.6", 0.9), ("0.5.9", 1.0)):
+        asked = {"engine": "sglang", "engine_version": version, "gpu_memory_utilization": 0.8}
+        text, seeing = (budget(model, **asked)["budget_bytes"] for model in (LLAMA_8B, spec))
+        assert seeing / text == pytest.approx(left, rel=1e-6)
 
 
 def test_llama_cpp_prints_the_cache_of_mistral_small_and_the_compute_buffer_of_a_full_offload():

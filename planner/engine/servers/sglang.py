@@ -52,7 +52,7 @@ def plan_sglang(load: ServingWorkload, chosen: ChosenGpu, overheads: Overheads) 
     if total is not None:
         free_before = total - int(held.non_torch_bytes)
         fraction = load.utilization or automatic_fraction(load, total, chunk, sequences)
-        if load.utilization and _takes_fixed_share(load):
+        if load.utilization and _older_than(load, _rules()["vision"]["fixed_below"]):
             fraction *= vision_share(load)
         budget_bytes = int(fraction * free_before)
     room: Any = None if budget_bytes is None else budget_bytes - held.weights_bytes
@@ -104,9 +104,19 @@ def _refusal(load: ServingWorkload, refused: bool, available: Any) -> str | None
 
 
 def automatic_fraction(load: ServingWorkload, total: int, chunk: int, sequences: int) -> float:
-    """The automatic `mem_fraction_static`: what is left after the reserve that server_args.py computes in MiB."""
+    """The automatic `mem_fraction_static`: what is left after the reserve that server_args.py computes in MiB.
+
+    Older versions took a share by the number of GPUs, then a reserve by the memory of a GPU.
+    """
     rules = _rules()
-    reserve = rules["reserve"]
+    reserve, shares, reserves = rules["reserve"], rules["shares_by_gpus"], rules["reserves_by_memory"]
+    if _older_than(load, shares["below"]):
+        # The tower's share is model_runner.py's there, of any fraction.
+        return next(float(share) for gpus, share in shares["shares"] if load.gpus >= gpus) * vision_share(load)
+    if _older_than(load, reserves["below"]):
+        size = next(item for item in reserves["reserves"] if not item["below_mib"] or total < item["below_mib"] * MIB)
+        reserve_mib = (size["gib"] + size["gib_per_gpu"] * load.gpus) * 1024
+        return _less(load, total, reserve_mib)
     reserve_mib = (
         reserve["fixed_mib"]
         + reserve["mib_per_chunk_token"] * max(chunk, reserve["least_chunk_tokens"])
@@ -115,10 +125,15 @@ def automatic_fraction(load: ServingWorkload, total: int, chunk: int, sequences:
     )
     if total > reserve["large_gpu_mib"] * MIB:
         reserve_mib = max(reserve_mib, reserve["least_large_gpu_mib"])
+    return _less(load, total, reserve_mib)
+
+
+def _less(load: ServingWorkload, total: int, reserve_mib: float) -> float:
+    """The share of a GPU without the reserve, and without what drafts tokens or reads images is given."""
+    reserve = _rules()["reserve"]
     if load.speculative_tokens and load.draft_method != "ngram":
         reserve_mib += reserve["draft_model_mib" if load.draft_method == "draft-model" else "draft_mib"]
-    fraction = round((total - reserve_mib * MIB) / total, 3) * vision_share(load)
-    return float(max(0.1, fraction))
+    return float(max(0.1, round((total - reserve_mib * MIB) / total, 3) * vision_share(load)))
 
 
 def vision_share(load: ServingWorkload) -> float:
@@ -132,7 +147,7 @@ def vision_share(load: ServingWorkload) -> float:
     if tower is None:
         return 1.0
     rules = _rules()["vision"]
-    if _takes_fixed_share(load):
+    if _older_than(load, rules["fixed_below"]):
         return float(rules["fixed_share"])
     hidden = (
         load.spec.stack.hidden_size if load.spec.model_type in rules["language_width_models"] else tower.hidden_size
@@ -142,10 +157,10 @@ def vision_share(load: ServingWorkload) -> float:
     return float(rules["share"] * min(max(scaled, rules["least"]), rules["most"]))
 
 
-def _takes_fixed_share(load: ServingWorkload) -> bool:
-    """Whether the version is older than the share by the size of the tower."""
+def _older_than(load: ServingWorkload, first: list[int]) -> bool:
+    """Whether a version is stated that is older than the `first` one with a rule."""
     number = version_number(load.version) if load.version else None
-    return number is not None and number < tuple(_rules()["vision"]["fixed_below"])
+    return number is not None and number < tuple(first)
 
 
 def _state_pool(load: ServingWorkload, held: Holdings, room: Any) -> Any:
