@@ -168,6 +168,16 @@ def test_progress_is_told_and_the_search_is_bounded() -> None:
     assert all(done <= most + 10 for done, most in heard)
 
 
+def test_experts_are_spread_over_the_gpus_of_a_layout() -> None:
+    step = {"precision": "bf16", "parallelism": {"data": 8}, "activation_checkpointing": "full"}
+    mixture = {"preset": "Qwen/Qwen3-30B-A3B"}
+    case = Case.of(scenario("training", step, mixture, gpus=["h200-sxm-141gb"], gpus_per_node=8), "training", CATALOG)
+    degrees = [change.edits[0][1] for change in changes_for(case) if change.group == "experts"]
+    assert degrees == [2, 4, 8]
+    legal = [degree for degree in degrees if not case.changed([(case.path("parallelism", "expert"), degree)]).errors]
+    assert legal == [2, 4, 8]
+
+
 def test_a_plan_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(PlannerError, match="contradicts"):
         advise(scenario("training", {"parallelism": {"tensor": 3}}, gpus=["l40s"]), "training", CATALOG)

@@ -15,6 +15,8 @@ DEGREES = (1, 2, 4, 8, 16, 32, 64)
 PIPELINES = ("megatron-core", "torchtitan")
 """Software that cuts models into stages, and sequences among ranks."""
 CROSSING = "Activations cross between GPUs in every layer."
+DISPATCHING = "Tokens cross between GPUs around every mixture of experts."
+GSHARD = "GShard (arXiv:2006.16668), section 3.2"
 MEGATRON = "Narayanan et al. (arXiv:2104.04473)"
 ZERO = "ZeRO (arXiv:1910.02054), section 7"
 CONTEXT = "Ring Attention (arXiv:2310.01889)"
@@ -29,6 +31,8 @@ def layout_changes(case: Case) -> Iterator[Change]:
         yield from _of_serving(case, fields)
     elif isinstance(fields, Evaluation):
         yield from _of_evaluation(case)
+    if isinstance(fields, TrainingStep | Serving | Evaluation):
+        yield from _of_experts(case)
 
 
 def _of_steps(case: Case, step: TrainingStep) -> Iterator[Change]:
@@ -138,6 +142,17 @@ def _of_evaluation(case: Case) -> Iterator[Change]:
         edits = ((case.path("parallelism", "tensor"), degree),)
         title = f"Tensor parallel {degree}"
         yield Change(f"tensor-{degree}", title, "layout", "speed", edits, CROSSING, MEGATRON, more)
+
+
+def _of_experts(case: Case) -> Iterator[Change]:
+    """Experts spread over GPUs that the other degrees count; the rules say over how many they can be."""
+    counts = [getattr(group.feed_forward, "experts", 0) for group in case.spec.stack.groups]
+    most = min(max(counts, default=0), case.scenario.hardware.available_gpus)
+    for degree in DEGREES:
+        if case.fields.parallelism.expert < degree <= most:
+            edits = ((case.path("parallelism", "expert"), degree),)
+            title = f"Expert parallel {degree}"
+            yield Change(f"expert-{degree}", title, "experts", "speed", edits, DISPATCHING, GSHARD)
 
 
 def _further_degrees(case: Case, field: str) -> Iterator[tuple[int, int]]:
