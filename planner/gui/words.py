@@ -11,6 +11,7 @@ MODEL_SUFFIXES = (".json", ".safetensors", ".gguf")
 
 _MOMENTS = {
     "rollout": "before the step, while answers are written and judged",
+    "value_update": "in the value model's step",
     "start_of_step": "at the start of a step",
     "forward": "in the forward pass",
     "end_of_forward": "at the end of the forward pass",

@@ -156,6 +156,13 @@ REFERENCES = Choices(
     }
 )
 PLACEMENTS = Choices({"automatic": "Automatic", "colocated": "On the policy's GPUs", "apart": "On other GPUs"})
+VALUE_UPDATES = Choices(
+    {
+        "automatic": "In turn in a pipeline, else together",
+        "together": "In one step with the policy (TRL)",
+        "in-turn": "In a step of its own (verl, OpenRLHF)",
+    }
+)
 ROLLOUTS = Choices({**PLACEMENTS, "policy": "The policy itself (generate)"})
 EVALUATED_LOGITS = Choices({"all": "Every position", "last": "Last position"})
 
@@ -258,6 +265,7 @@ LoraTargets = Annotated[str, LORA_TARGETS]
 Objective = Annotated[str, OBJECTIVES]
 Reference = Annotated[str, REFERENCES]
 Placement = Annotated[str, PLACEMENTS]
+ValueUpdate = Annotated[str, VALUE_UPDATES]
 Rollout = Annotated[str, ROLLOUTS]
 EvaluatedLogits = Annotated[str, EVALUATED_LOGITS]
 DataKind = Annotated[str, DATA_KINDS]

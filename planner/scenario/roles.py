@@ -1,6 +1,6 @@
 """The models beside the one that is trained, in preference and reinforcement tuning: what they are, and where."""
 
-from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout
+from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout, ValueUpdate
 from planner.scenario.declaration import Declared, declare
 from planner.scenario.model_source import MAX_PARAMETERS
 from planner.scenario.parallelism import MAX_DEGREE
@@ -82,6 +82,12 @@ class Roles(Declared):
     )
     value_model: Placement = declare(
         "automatic", "Value model", "Where PPO's trained value model is kept. Automatic: beside the policy."
+    )
+    value_update: ValueUpdate = declare(
+        "automatic",
+        "Value model is updated",
+        "Beside the policy: both run forward before either runs backward, and one optimizer updates both (TRL), or the "
+        "value model has a step of its own before the policy's (verl, OpenRLHF).",
     )
     rollout_engine: Rollout = declare(
         "automatic",

@@ -52,6 +52,14 @@ def value_phase(phase: FineTuning) -> FineTuning:
     return phase if phase.value.dtype is None else phase.model_copy(update={"precision": phase.value.dtype})
 
 
+def trains_together(phase: FineTuning) -> bool:
+    """Whether policy and value model are on the same GPUs and updated in one step."""
+    if phase.objective != "ppo" or phase.roles.value_model == "apart":
+        return False
+    chosen = phase.roles.value_update
+    return chosen == "together" or (chosen == "automatic" and phase.parallelism.pipeline == 1)
+
+
 def beside(added: Standing, first: Standing) -> tuple[Term, ...]:
     """What a second trained model adds to the standing terms of a first, where one optimizer updates both at once.
 
@@ -76,6 +84,11 @@ def _in_turn(item: Term) -> bool:
 
 def _update_in_turn(states: Standing) -> int:
     return sum(int(item.bytes) for item in states.terms if _in_turn(item) and item.alive == ("optimizer_step",))
+
+
+def stands(item: Term) -> bool:
+    """Whether a term of a trained model is there between its steps, too."""
+    return item.component in ("weights", "optimizer_states") and item.alive == ALL
 
 
 def stage_part(spec: ModelSpec, stage: Stage | None) -> ModelSpec:

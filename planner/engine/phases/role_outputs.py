@@ -6,6 +6,7 @@ Sources: TRL 1.10 `trainer/dpo_trainer.py: _compute_loss` (`outputs` while the r
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
+from planner.engine.phases.role_models import trains_together
 from planner.engine.phases.standing import recipe_precision
 from planner.engine.pipeline import Stage, layer_count
 from planner.engine.term import Factor, Number, Term
@@ -28,10 +29,9 @@ def held_outputs(
         return ()
     dtype, autocast = PRECISIONS[recipe_precision(phase)]
     in_fp32 = autocast is not None or dtype == "fp32"
-    last, joint = stage is None or stage.is_last, stage is None
-    if phase.objective == "dpo" and last and not in_fp32:
+    if phase.objective == "dpo" and (stage is None or stage.is_last) and not in_fp32:
         return (_logits(phase, spec, batch, length, dtype, ("end_of_forward",), DPO),)
-    if phase.objective != "ppo" or not joint or phase.roles.value_model == "apart":
+    if not trains_together(phase):
         return ()
     sizes = (Factor("sequences", batch), Factor("tokens", length), Factor("hidden", spec.stack.hidden_size))
     states = (Factor("layers and the embedding", layer_count(spec) + 1), *sizes, Factor("bytes", BYTES[dtype]))

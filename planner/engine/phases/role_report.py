@@ -24,23 +24,24 @@ PREFIXES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Before:
-    """What is held while answers are written and judged: the moment, and its terms beyond those that stand anyway."""
+class Between:
+    """What is held between two steps of the policy: the moment, and its terms beyond those that stand anyway."""
 
     moment: Moment
     terms: tuple[Term, ...]
-    keeps_states: bool
+    keeps_states: bool = True
 
     def told(self, terms: Iterable[Term]) -> tuple[Term, ...]:
         """All terms of the phase: what stands at the start of a step is there before it, too."""
-        return (*(replace(item, alive=(*BEFORE, *item.alive)) if self._stands(item) else item for item in terms),
+        when = (self.moment.name,)
+        return (*(replace(item, alive=(*when, *item.alive)) if self._stands(item) else item for item in terms),
                 *self.terms)  # fmt: skip
 
     def _stands(self, term: Term) -> bool:
         return "start_of_step" in term.alive and (self.keeps_states or term.component != "optimizer_states")
 
 
-def before_step(phase: TrainingStep, spec: ModelSpec, stage: Stage | None, settled: SettledPhase) -> Before | None:
+def before_step(phase: TrainingStep, spec: ModelSpec, stage: Stage | None, settled: SettledPhase) -> Between | None:
     """PPO and GRPO: the fuller of writing answers and judging them. None where a step begins with given answers."""
     if not isinstance(phase, FineTuning) or phase.objective not in ("ppo", "grpo"):
         return None
@@ -55,7 +56,7 @@ def before_step(phase: TrainingStep, spec: ModelSpec, stage: Stage | None, settl
     for item in instants[instant]:
         held[item.component] += int(item.bytes)
     moment = Moment(BEFORE[0], instant, sum(held.values()), held)
-    return Before(moment, instants[instant], not phase.roles.policy_sleeps)
+    return Between(moment, instants[instant], not phase.roles.policy_sleeps)
 
 
 def _bytes(terms: Iterable[Term]) -> int:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.moments import ALL, IN_MODEL
+from planner.engine.phases.gradients import accumulates_in_fp32, gradients_from_start
 from planner.engine.phases.role_models import (
     TRL,
     beside,
@@ -23,6 +24,8 @@ from planner.engine.phases.role_models import (
     role_dtype,
     role_spec,
     stage_part,
+    stands,
+    trains_together,
     value_phase,
 )
 from planner.engine.phases.role_outputs import held_outputs
@@ -167,14 +170,20 @@ def _value(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> Role:
         return Role("value", APART, True, parameters(own))
     step, ends = value_phase(phase), None if stage is None else stage.ends
     states = standing(stage_part(own, stage), StateChoices.of(step, ends))
-    width = 4 if has_master_weights(recipe_precision(step)) else BYTES[PRECISIONS[recipe_precision(step)][0]]
-    gradients = Term(
-        "gradients", "gradients", (Factor("trained parameters", states.trained_elements), Factor("bytes", width)),
-        ("backward", "optimizer_step"), TRL,
+    together = trains_together(phase)
+    wide = has_master_weights(recipe_precision(step)) if together else accumulates_in_fp32(step)
+    width = 4 if wide else BYTES[PRECISIONS[recipe_precision(step)][0]]
+    alive = ("backward", "optimizer_step") if together else ALL
+    factors = (Factor("trained parameters", states.trained_elements), Factor("bytes", width))
+    gradients = divided(
+        (Term("gradients", "gradients", factors, alive, TRL),), Shards.of(phase.parallelism).gradients
     )  # fmt: skip
-    kept = beside(states, standing(stage_part(spec, stage), StateChoices.of(phase, ends)))
-    terms = (*kept, *divided((gradients,), Shards.of(phase.parallelism).gradients))
-    return Role("value", HERE, True, parameters(own), named("value model", terms))
+    if together:
+        kept = (*beside(states, standing(stage_part(spec, stage), StateChoices.of(phase, ends))), *gradients)
+    else:
+        stay = gradients_from_start(step) == "step"
+        kept = (*(item for item in states.terms if stands(item)), *(gradients if stay else ()))
+    return Role("value", HERE, True, parameters(own), named("value model", kept))
 
 
 def _rollout(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> Role:

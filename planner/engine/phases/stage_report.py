@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.engine.phases.role_report import Before, before_step
+from planner.engine.phases.role_report import Between, before_step
+from planner.engine.phases.role_update import value_step
 from planner.engine.phases.step import plan_pipeline
 from planner.engine.pipeline import Stage, layer_count, stage_layers
 from planner.engine.plan import Moment
@@ -16,17 +17,16 @@ from planner.scenario.step import TrainingStep
 
 @dataclass(frozen=True)
 class SettledStage:
-    """A rank's step with its moments decided, what comes before it included."""
+    """A rank's step with its moments decided, those before the step included."""
 
     settled: SettledPhase
-    before: Before | None
+    between: tuple[Between, ...]
     stage: Stage | None
     """None where there is no pipeline."""
 
     @property
     def moments(self) -> Mapping[str, Moment]:
-        before = self.before
-        return self.settled.moments if before is None else {before.moment.name: before.moment, **self.settled.moments}
+        return {**{one.moment.name: one.moment for one in self.between}, **self.settled.moments}
 
     @property
     def fullest(self) -> Moment:
@@ -34,7 +34,9 @@ class SettledStage:
 
     def terms(self) -> tuple[Term, ...]:
         told = self.settled.terms()
-        return told if self.before is None else self.before.told(told)
+        for one in self.between:
+            told = one.told(told)
+        return told
 
 
 def settled_step(phase: TrainingStep, spec: ModelSpec) -> tuple[SettledStage, dict[str, Any]]:
@@ -52,7 +54,8 @@ def settled_step(phase: TrainingStep, spec: ModelSpec) -> tuple[SettledStage, di
 def _settled(phase: TrainingStep, spec: ModelSpec, index: int, planned: TracedPhase) -> SettledStage:
     layout, settled = phase.parallelism, planned.settle()
     stage = Stage(index, layout.pipeline, layout.pipeline_interleave) if layout.pipeline > 1 else None
-    return SettledStage(settled, before_step(phase, spec, stage, settled), stage)
+    further = (before_step(phase, spec, stage, settled), value_step(phase, spec, index, settled))
+    return SettledStage(settled, tuple(one for one in further if one is not None), stage)
 
 
 def _listed(phase: TrainingStep, spec: ModelSpec, settled: SettledStage) -> dict[str, Any]:

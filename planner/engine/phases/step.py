@@ -1,7 +1,7 @@
 """Training and fine-tuning: the recording of one step, beside the states that stand through it."""
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,26 @@ from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
 from planner.engine.moments import ALL, IN_MODEL
+from planner.engine.phases.gradients import accumulates_in_fp32, gradients_from_start
 from planner.engine.phases.methods import (
     adapter_recipe,
     divides_logits,
     joined_tokens,
-    offloads_gradients,
     techniques,
     trained_layers,
     virtual_tokens,
 )
-from planner.engine.phases.role_models import role_spec, value_phase
+from planner.engine.phases.role_models import role_spec, trains_together, value_phase
 from planner.engine.phases.roles import role_terms, sequences_per_sample, value_activations
 from planner.engine.phases.stage_shards import stage_terms
-from planner.engine.phases.standing import StateChoices, adapters, has_master_weights, recipe_precision, standing
+from planner.engine.phases.standing import StateChoices, adapters, recipe_precision, standing
 from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
 from planner.engine.rounding import ceil_div, smaller
 from planner.engine.sharding import (
-    WHOLE_TENSORS,
     Shards,
     divided,
     gathers_are_recorded,
     gathers_stages,
-    states_in_16_bits,
 )
 from planner.engine.switches import switches
 from planner.engine.term import Factor, Number, Term
@@ -111,7 +109,7 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
         *role_terms(phase, spec, None, batch, length),
         *_unreduced(phase, states.trained_elements),
     )
-    if isinstance(phase, FineTuning) and phase.objective == "ppo" and phase.roles.value_model != "apart":
+    if isinstance(phase, FineTuning) and trains_together(phase):
         model = role_spec(phase.value, spec, scores=True)
         value = TracedPhase(lowered_step(value_phase(phase), model, batch, length), (), MOMENTS)
         terms = (*terms, value_activations(1, value.kept_bytes()))
@@ -247,26 +245,6 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
     )
 
 
-def gradients_from_start(phase: TrainingStep) -> Literal["none", "step", "accumulation"]:
-    """Whether backward finds gradients to add to."""
-    if offloads_gradients(phase):
-        return "none"
-    spread = phase.parallelism
-    under_ddp = spread.zero_stage == 0 or spread.backend == WHOLE_TENSORS
-    in_buckets = under_ddp and spread.shard_ranks > 1 and spread.gradient_as_bucket_view
-    flat_buffer = spread.backend == "deepspeed" and spread.zero_stage == 3
-    if accumulates_in_fp32(phase) or flat_buffer or in_buckets or not phase.zero_grad_set_to_none:
-        return "step"
-    return "accumulation" if phase.gradient_accumulation_steps > 1 else "none"
-
-
-def accumulates_in_fp32(phase: TrainingStep) -> bool:
-    """Whether gradients of 16-bit weights are added up in fp32: Megatron Core, DeepSpeed's BF16_Optimizer."""
-    stated = phase.gradient_accumulation_dtype
-    in_fp32 = not states_in_16_bits(phase.parallelism) if stated is None else stated == "fp32"
-    return has_master_weights(recipe_precision(phase)) and in_fp32
-
-
 def _exact_gradients(lowered: Lowered, trained_elements: int, *, experts_apart: bool) -> int | None:
     """Bytes of all gradients where the recorded layers are not exactly the model's own; None where they are."""
     recipe = lowered.recipe
@@ -297,8 +275,7 @@ def plan_pipeline(
 def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:
     """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight.
 
-    A value model beside the policy is trained at another time (OpenRLHF `trainer/ppo_trainer.py`, verl), so that
-    only what stands of it counts.
+    A value model beside the policy is trained at another time (`role_update`), so that only what stands of it counts.
     """
     layout = phase.parallelism
     stages = (Stage(index, layout.pipeline, layout.pipeline_interleave) for index in range(layout.pipeline))

@@ -41,6 +41,7 @@ settings_of_roles = st.fixed_dictionaries(
                 "reference_model": PLACES,
                 "reward_model": PLACES,
                 "value_model": PLACES,
+                "value_update": st.sampled_from(["automatic", "in-turn"]),
                 "rollout_engine": st.sampled_from(["automatic", "colocated", "apart", "policy"]),
                 "rollout_sequences": st.sampled_from([1, 64]),
                 "policy_sleeps": st.booleans(),

@@ -61,6 +61,33 @@ def test_a_loop_over_the_tensors_of_both_models_makes_temporaries_of_one_tensor_
     assert both["temporaries"] == alone
 
 
+def test_a_value_model_with_a_step_of_its_own_waits_with_weights_and_states_while_the_policy_trains() -> None:
+    alone = tuned(objective="ppo", roles__value_model="apart")
+    phase = tuned(objective="ppo", roles__value_update="in-turn")
+    waits, trains = (2 + 2 + 2) * SCORING + ROTARY_BYTES, (2 + 2) * SCORING
+    for name in ("start_of_step", "backward", "optimizer_step"):
+        assert phase.moments[name].allocated_bytes == alone.moments[name].allocated_bytes + waits
+    ids_and_labels = 2048 * 8 * 2
+    own_step = phase.moments["start_of_step"].allocated_bytes + trains + ids_and_labels
+    assert phase.moments["value_update"].allocated_bytes == own_step
+
+
+def test_in_a_pipeline_the_value_model_has_a_step_of_its_own() -> None:
+    spread = {"parallelism__pipeline": 2, "gradient_accumulation_steps": 4}
+    automatic, stated = (
+        tuned(objective="ppo", roles__value_update=name, **spread) for name in ("automatic", "in-turn")
+    )
+    assert automatic.moments == stated.moments
+    assert "value_update" in stated.moments
+
+
+def test_gradients_of_the_value_model_that_megatron_adds_up_in_fp32_stay_while_the_policy_trains() -> None:
+    fields = {"objective": "ppo", "roles__value_update": "in-turn", "precision": "bf16-fp32-master"}
+    value = [item for item in tuned(**fields).terms if item.name == "value model: gradients"]
+    assert [int(item.bytes) for item in value] == [4 * SCORING]
+    assert "start_of_step" in value[0].alive
+
+
 def test_a_value_model_on_gpus_of_its_own_has_a_row_of_scores_instead_of_a_head() -> None:
     group = plan(objective="ppo", roles__value_model="apart").phases["fine_tuning"].groups["value"]
     assert group.moments["optimizer_step"].components["gradients"] == 2 * SCORING
