@@ -29,6 +29,7 @@ from planner.engine.room import room_of
 from planner.engine.streams import idle_terms
 from planner.engine.tensor_plans import plan_warnings
 from planner.engine.traced import SettledPhase
+from planner.engine.workspaces import workspace_terms
 from planner.errors import PlannerError
 from planner.model import counts, resolve_model
 from planner.model.spec import ModelSpec
@@ -105,7 +106,8 @@ def summarize(spec: ModelSpec) -> ModelSummary:
 
 
 def _step(job: Job, phase: TrainingStep) -> PhasePlan:
-    found, stages = settled_step(phase, job.spec)
+    gpu, overheads = job.context.judge.gpu, job.context.hardware.overheads
+    found, stages = settled_step(phase, job.spec, workspace_terms(phase.activation_profile, job.spec, gpu, overheads))
     settled = found.settled
     need = Need(
         moments=found.moments,

@@ -7,6 +7,7 @@ from planner.engine.band import band, case_class
 from planner.engine.overhead import allocator_term, process_overhead, workspace_term
 from planner.engine.phases.step import plan_step
 from planner.engine.verdict import MOST_GPUS, gpus_needed
+from planner.engine.workspaces import workspace_bytes
 from planner.hardware import ChosenGpu
 from planner.model.spec import Attention, ModelSpec
 from planner.scenario.parallelism import Parallelism
@@ -41,6 +42,7 @@ def _divides_heads(spec: ModelSpec, tensor: int) -> bool:
 def _process_bytes(phase: TrainingStep, spec: ModelSpec, layout: Parallelism, gpu: ChosenGpu, context: Context) -> int:
     """The high end of the band around the process's bytes."""
     allocated = int(plan_step(phase.model_copy(update={"parallelism": layout}), spec).peak_bytes())
+    allocated += workspace_bytes(phase.activation_profile, spec, gpu.gpu, context.hardware.overheads)
     slack = allocator_term(allocated, (), expandable_segments=phase.expandable_segments)
     standing = process_overhead(gpu.gpu, context.hardware.overheads, (), gpus=layout.ranks, training=True)
     workspace = workspace_term(gpu.gpu, context.hardware.overheads, ())

@@ -20,6 +20,7 @@ from planner.engine.points import Integers, Points
 from planner.engine.streams import idle_terms
 from planner.engine.term import Term
 from planner.engine.traced import SettledPhase, TracedPhase
+from planner.engine.workspaces import workspace_bytes
 from planner.hardware import ChosenGpu
 from planner.model.spec import ModelSpec
 from planner.scenario.phases import Design, Evaluation, FineTuning
@@ -65,6 +66,8 @@ class Kind:
     expandable_segments: bool
     idle: IdleTerms | None
     """None where nothing can be reserved and idle."""
+    trained: ModelSpec | None = None
+    """The model whose training software keeps workspaces of its own; None where it is only tried or run."""
 
 
 def kind_of(case: Case) -> Kind | None:
@@ -80,7 +83,7 @@ def kind_of(case: Case) -> Kind | None:
     if fields.smoke_test == "forward":
         return _forward(fields, spec, training=True, logits="all", loss=True)
     trial = _step(trial_step(fields), spec)
-    return None if trial is None else replace(trial, expandable_segments=False, idle=None)
+    return None if trial is None else replace(trial, expandable_segments=False, idle=None, trained=None)
 
 
 def _step(phase: TrainingStep, spec: ModelSpec) -> Kind | None:
@@ -107,6 +110,7 @@ def _step(phase: TrainingStep, spec: ModelSpec) -> Kind | None:
         backward=True,
         expandable_segments=phase.expandable_segments,
         idle=idle,
+        trained=spec,
     )
 
 
@@ -177,10 +181,12 @@ def sizes_on(gpu: ChosenGpu, parts: Sequence[Part], kind: Kind, context: Context
     overheads = context.hardware.overheads
     standing = process_overhead(gpu.gpu, overheads, (), gpus=kind.ranks, training=kind.training).bytes
     workspace = int(workspace_term(gpu.gpu, overheads, (), training=kind.backward).bytes)
+    kept = workspace_bytes(kind.profile, kind.trained, gpu.gpu, overheads) if kind.trained else 0
     for part in parts:
-        term = allocator_term(part.allocated, (), expandable_segments=kind.expandable_segments)
+        allocated = part.allocated + kept
+        term = allocator_term(allocated, (), expandable_segments=kind.expandable_segments)
         slack = np.asarray(term.bytes, dtype=np.int64)
-        needed = part.allocated + slack + part.idle + (workspace + standing)
+        needed = allocated + slack + part.idle + (workspace + standing)
         whole = needed + part.managed
         below, above = band(part.case_class).around_all(needed)
         process[part.where], low[part.where] = whole, below

@@ -22,6 +22,7 @@ AllowanceKind = Literal[
     "nccl_training",
     "cublas_workspace",
     "cublaslt_workspace",
+    "te_workspace",
     "cuda_graphs",
     "llama_cpp_process",
     "desktop_headless",
@@ -134,6 +135,10 @@ class Overheads:
     def cublaslt_workspace(self, gpu: Gpu | None) -> Overhead:
         """Workspace of cuBLASLt per handle and stream. PyTorch takes it from its own allocator."""
         return self.allowance("cublaslt_workspace", gpu).overhead()
+
+    def te_workspace(self, gpu: Gpu | None) -> Overhead:
+        """A workspace of Transformer Engine, a tensor of its own."""
+        return self.allowance("te_workspace", gpu).overhead()
 
     def cuda_graphs_overhead(self, gpu: Gpu | None = None) -> Overhead:
         """Captured CUDA graphs of one process."""

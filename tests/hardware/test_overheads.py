@@ -16,8 +16,8 @@ def mib(overhead: Overhead) -> tuple[float, float, float]:
     return overhead.low_bytes / MIB, overhead.bytes / MIB, overhead.high_bytes / MIB
 
 
-def test_catalogue_holds_85_observations_of_which_48_are_measured() -> None:
-    assert len(OVERHEADS.observations) == 85
+def test_catalogue_holds_87_observations_of_which_48_are_measured() -> None:
+    assert len(OVERHEADS.observations) == 87
     assert sum(item.kind == "measured" for item in OVERHEADS.observations.values()) == 48
 
 
@@ -80,6 +80,8 @@ def test_cublas_workspaces_are_pytorchs_defaults() -> None:
     assert OVERHEADS.cublas_workspace(GPUS["a100-sxm4-80gb"]).bytes == (2 * 4096 + 8 * 16) * 1024
     assert OVERHEADS.cublas_workspace(GPUS["h100-sxm5-80gb"]).bytes == 32 * MIB
     assert OVERHEADS.cublas_workspace(GPUS["mi300x"]).bytes == 76 * MIB
+    assert OVERHEADS.te_workspace(GPUS["a100-sxm4-80gb"]).bytes == 4 * MIB
+    assert OVERHEADS.te_workspace(GPUS["h100-sxm5-80gb"]).bytes == 32 * MIB
     assert OVERHEADS.cublaslt_workspace(GPUS["a100-sxm4-80gb"]).bytes == MIB
     assert OVERHEADS.cublaslt_workspace(GPUS["mi300x"]).bytes == 0
 

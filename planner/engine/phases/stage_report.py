@@ -1,7 +1,7 @@
 """All stages of a pipeline side by side, and the one that the plan's figures are for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.engine.phases.role_report import Between, before_step
@@ -39,9 +39,16 @@ class SettledStage:
         return told
 
 
-def settled_step(phase: TrainingStep, spec: ModelSpec) -> tuple[SettledStage, dict[str, Any]]:
-    """The reported stage, and `stages`, which lists all of them (empty without pipeline)."""
+def settled_step(
+    phase: TrainingStep, spec: ModelSpec, workspaces: tuple[Term, ...] = ()
+) -> tuple[SettledStage, dict[str, Any]]:
+    """The reported stage, and `stages`, which lists all of them (empty without pipeline).
+
+    `workspaces` are those that the software keeps on this GPU, in every stage.
+    """
     layout, planned = phase.parallelism, plan_pipeline(phase, spec)
+    if workspaces:
+        planned = tuple(replace(step, standing=(*step.standing, *workspaces)) for step in planned)
     stages = [_settled(phase, spec, index, step) for index, step in enumerate(planned)]
     if len(stages) == 1:
         return stages[0], {}

@@ -50,8 +50,6 @@ TORCH_WORKSPACES = "torch aten/src/ATen/cuda: 32 MiB per handle on Hopper or wit
 MEGATRON_WORKSPACES = (
     Term("temporaries", "cuBLAS workspaces", (Factor("handles", 2), Factor("bytes", 32 * 2**20)), ALL,
          TORCH_WORKSPACES),
-    Term("temporaries", "Transformer Engine's cuBLAS workspace", (Factor("bytes", 32 * 2**20),), ALL,
-         "Transformer Engine, pytorch/module/base.py: 32 MiB on Hopper, a tensor of its own"),
 )  # fmt: skip
 FLOAT8_WORKSPACES = "Transformer Engine 2, pytorch/module/linear.py: _fp8_workspaces, told is_first_microbatch"
 LIVE_PARAMETERS = 1_000_000_000
