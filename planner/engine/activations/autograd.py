@@ -194,6 +194,9 @@ def _call(tape: Tape, node: Node, buffers: _Buffers) -> Gradients:
     if node.parked:
         node.saved = bring_back(tape, node.saved)
     outgoing = node.backward(tape, incoming, node.saved, needs)
+    if node.frame is not None or node.parked:
+        # What hooks brought back belongs to the call alone; what was saved itself waits for `release_variables`.
+        node.saved = []
     for index, edge in enumerate(node.edges):
         result = outgoing[index]
         if result is None or not needs[index]:
