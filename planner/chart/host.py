@@ -1,9 +1,11 @@
 """Plan → ChartSpecs of what stands around the GPUs: RAM of a server by phase, and disks by phase and in all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from planner.chart.bar_parts import axis_of, chip_of, legend_of, segments_of, verdict_text
-from planner.chart.names import PHASE_LABELS, PHASE_NAMES, PHASE_SHORT_NAMES
+from planner.chart.build import OWN_GPUS
+from planner.chart.names import PHASE_LABELS, PHASE_NAMES, PHASE_SHORT_NAMES, ROLE_NAMES, ROLE_SHORT_NAMES
 from planner.chart.numbers import size_text
 from planner.chart.spec import WHOLE, Bar, BarName, CapacityLine, ChartSpec
 from planner.chart.text import one_line
@@ -30,9 +32,17 @@ def host_ram_chart(
     captions: Mapping[PhaseName, str] | None = None,
     unit: SizeUnit = "GiB",
 ) -> ChartSpec:
-    """One bar per phase of what its processes hold on one server; the whisker adds the page cache that is wanted."""
+    """One bar per phase of what its processes hold on one server; the whisker adds the page cache that is wanted.
+
+    Roles of reinforcement tuning that are on GPUs of their own have a bar each, as in the lifecycle chart.
+    """
     room = room_of_plan(plan)
-    bars = tuple(_ram_bar(name, plan.phases[name], captions or {}, unit) for name in PHASES if name in plan.phases)
+    bars = tuple(
+        bar
+        for name in PHASES
+        if name in plan.phases
+        for bar in _ram_bars(name, plan.phases[name], captions or {}, unit)
+    )
     lines = _lines((("ram", "RAM", room.ram_bytes),), bars, unit)
     told = _judged(room, room.ram_bytes, "RAM", unit)
     whiskers = "Whiskers reach to the page cache wanted beside what processes hold."
@@ -90,6 +100,15 @@ def _subtitle(heading: str, judged: str) -> str:
 def server_name(room: Room) -> str:
     """What a server is called in a sentence; one of which only figures are stated has no name of its own."""
     return "the server" if room.name == UNNAMED else one_line(room.name)
+
+
+def _ram_bars(name: PhaseName, phase: PhasePlan, captions: Mapping[PhaseName, str], unit: SizeUnit) -> Iterator[Bar]:
+    """The phase's own bar and those of its further groups of GPUs."""
+    yield _ram_bar(name, phase, captions, unit)
+    for role, plan in phase.groups.items():
+        title = ROLE_NAMES[role]
+        bar = _ram_bar(name, plan, {name: OWN_GPUS}, unit)
+        yield replace(bar, group=role, name=title, label=title, short_name=ROLE_SHORT_NAMES[role])
 
 
 def _ram_bar(name: PhaseName, phase: PhasePlan, captions: Mapping[PhaseName, str], unit: SizeUnit) -> Bar:

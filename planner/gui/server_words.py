@@ -5,6 +5,7 @@ from planner.chart.numbers import size_text
 from planner.engine.plan import Room, Verdict
 from planner.gui.state import State
 from planner.gui.widgets.choice_list import Choice
+from planner.scenario.hardware import Hardware
 from planner.units import SizeUnit, format_size
 
 NO_SERVER = "none of the catalogue"
@@ -32,11 +33,17 @@ def chosen_server(state: State, catalog: Catalog) -> tuple[str, str]:
     return key, known.name if known else (key or getattr(node, "name", NO_SERVER))
 
 
-def room_text(room: Room, unit: SizeUnit) -> str:
-    """`2 048 GiB RAM · 27 940 GiB NVMe`, or `RAM not known` where it is not."""
-    offers = ((room.ram_bytes, "RAM"), (room.disk_bytes, "shared storage" if room.shared else "NVMe"))
+def room_text(room: Room, hardware: Hardware, unit: SizeUnit) -> str:
+    """`2 048 GiB RAM · 27 940 GiB NVMe`, or `RAM not known`; what is entered in place of a server's own is marked."""
+    disks = "shared storage" if room.shared else "NVMe"
+    replaces = hardware.node is not None
+    offers = (
+        (room.ram_bytes, "RAM", replaces and hardware.host_ram_bytes is not None),
+        (room.disk_bytes, disks, replaces and not room.shared and hardware.nvme_bytes is not None),
+    )
     return " · ".join(
-        f"{what} not known" if size is None else f"{size_text(size, unit)} {unit} {what}" for size, what in offers
+        f"{what} not known" if size is None else f"{size_text(size, unit)} {unit} {what}{' as entered' * entered}"
+        for size, what, entered in offers
     )
 
 

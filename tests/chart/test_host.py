@@ -138,3 +138,16 @@ def test_tables_have_the_columns_of_their_resource(phase: Phase, plan: PlanMaker
     assert disk[4].split("\t") == ["All phases", "24.0", "15.0", "140.0", "179.0", "tight, 21.0 GiB free"]
     assert disk[-1].split("\t") == ["NVMe", "200.0"]
     assert chart_description(host_ram_chart(three_phases(phase, plan))).endswith("Offered: RAM · 100.0 GiB.")
+
+
+def test_a_role_on_gpus_of_its_own_has_a_bar_of_its_own(phase: Phase, plan: PlanMaker) -> None:
+    reward = around(phase({"weights": 15}), host=(entry("weights", "loading the checkpoint", "host_ram", 30),))
+    tuning = replace(
+        around(phase({"weights": 15}), host=(entry("weights", "loading the checkpoint", "host_ram", 60),)),
+        groups={"reward": reward},
+    )
+    bars = host_ram_chart(plan({"fine_tuning": tuning})).bars
+    assert [(bar.name, bar.group, bar.total_bytes) for bar in bars] == [
+        ("Fine-tuning", "", 60 * GIB),
+        ("Reward model", "reward", 30 * GIB),
+    ]

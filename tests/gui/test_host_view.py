@@ -108,6 +108,15 @@ def test_a_server_of_the_catalogue_is_chosen_searched_and_taken_back(host, drive
     assert host.ram.spec.capacities == ()
 
 
+def test_what_is_entered_in_place_of_a_servers_own_is_marked(window, host):
+    window.session.edit(("hardware", "node"), "aws-p5-48xlarge")
+    window.session.edit(RAM, 60 * GIB)
+    assert host.offer.text() == "60.0 GiB RAM as entered · 28\u202f312 GiB NVMe"
+    window.session.edit(("hardware", "shared_storage_bytes"), 10**15)
+    assert host.offer.text().endswith(" · 931\u202f323 GiB shared storage")
+    assert host.storage.spec.judge.name == "Shared storage"
+
+
 def test_own_ram_and_disks_are_entered_in_gib_and_tb(host, drive, answer):
     def enter(dialog):
         assert isinstance(dialog, ServersDialog)

@@ -101,5 +101,5 @@ class HostView(QWidget):
         state, unit = self._session.state, self._session.view.unit
         self.server.show_choice(*chosen_server(state, self._session.catalog))
         room = room_of_plan(state.plan) if state.plan else None
-        self.offer.setText(room_text(room, unit) if room and room.name else NOTHING_STATED)
+        self.offer.setText(room_text(room, state.scenario.hardware, unit) if room and room.name else NOTHING_STATED)
         self.offer.setToolTip("RAM of each server, and disks of all of them")
