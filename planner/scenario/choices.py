@@ -164,6 +164,7 @@ VALUE_UPDATES = Choices(
     }
 )
 ROLLOUTS = Choices({**PLACEMENTS, "policy": "The policy itself (generate)"})
+ROLLOUT_SOFTWARE = Choices({"vllm": "vLLM", "sglang": "SGLang", "transformers": "Transformers"})
 EVALUATED_LOGITS = Choices({"all": "Every position", "last": "Last position"})
 
 DATA_KINDS = Choices({"text": "Text", "images": "Images", "video": "Video", "audio": "Audio", "tabular": "Tables"})
@@ -267,6 +268,7 @@ Reference = Annotated[str, REFERENCES]
 Placement = Annotated[str, PLACEMENTS]
 ValueUpdate = Annotated[str, VALUE_UPDATES]
 Rollout = Annotated[str, ROLLOUTS]
+RolloutSoftware = Annotated[str, ROLLOUT_SOFTWARE]
 EvaluatedLogits = Annotated[str, EVALUATED_LOGITS]
 DataKind = Annotated[str, DATA_KINDS]
 SampleType = Annotated[str, SAMPLE_TYPES]

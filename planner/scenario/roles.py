@@ -1,6 +1,6 @@
 """The models beside the one that is trained, in preference and reinforcement tuning: what they are, and where."""
 
-from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout, ValueUpdate
+from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout, RolloutSoftware, ValueUpdate
 from planner.scenario.declaration import Declared, declare
 from planner.scenario.model_source import MAX_PARAMETERS
 from planner.scenario.parallelism import MAX_DEGREE
@@ -40,6 +40,11 @@ class FrozenModel(FurtherModel):
 class RolloutEngine(Declared):
     """The engine that writes answers with a copy of the policy."""
 
+    engine: RolloutSoftware = declare(
+        "vllm",
+        "Engine",
+        "The software on GPUs of its own. Beside the policy, weights and cache count the same whatever it is.",
+    )
     dtype: HalfDtype | None = declare(None, "Weight type", "Number format of its copy of the weights. Automatic: bf16.")
     tensor: int | None = declare(
         None,
@@ -105,6 +110,6 @@ class Roles(Declared):
     policy_sleeps: bool = declare(
         False,
         "Policy sleeps",
-        "While answers are generated and judged, the optimizer's states wait in host RAM (OpenRLHF "
+        "While answers are generated and judged, the optimizers' states wait in host RAM (OpenRLHF "
         "`--ds.enable_sleep`, verl `optimizer_offload`).",
     )

@@ -70,7 +70,7 @@ def _judge(phase: FineTuning, chosen: FurtherModel) -> Evaluation:
 def _engine(phase: FineTuning) -> Serving:
     dtype = phase.rollout.dtype or "bf16"
     return Serving(
-        engine="vllm",
+        engine=phase.rollout.engine,
         weights=dtype,
         kv_cache_dtype=dtype,
         concurrent_sequences=phase.roles.rollout_sequences,

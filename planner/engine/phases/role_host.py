@@ -9,7 +9,7 @@ Sources: vLLM, sleep mode: level 1 backs the weights up in host RAM, level 2 dis
 from collections.abc import Iterable, Iterator
 
 from planner.engine import host
-from planner.engine.phases.role_models import frozen_weights, role_dtype, role_spec
+from planner.engine.phases.role_models import frozen_weights, role_dtype, role_spec, value_phase
 from planner.engine.phases.roles import HERE, further_roles, rollout_weights
 from planner.engine.phases.standing import StateChoices, standing
 from planner.engine.rounding import ceil_div
@@ -43,12 +43,19 @@ def _waiting(phase: FineTuning, spec: ModelSpec, here: set[str], ranks: Number) 
         yield _term("weights", "rollout engine: weights that wait", ranks, _bytes(held), SLEEP)
     if phase.roles.policy_sleeps and phase.objective in ("ppo", "grpo"):
         states = standing(spec, StateChoices.of(phase)).terms
-        size = _bytes(item for item in states if item.component == "optimizer_states")
-        yield _term("optimizer_states", "policy: states that wait", ranks, size, STATES)
+        yield _term("optimizer_states", "policy: states that wait", ranks, _states(states), STATES)
+        if "value" in here:
+            value = role_spec(phase.value, spec, scores=True)
+            states = standing(value, StateChoices.of(value_phase(phase))).terms
+            yield _term("optimizer_states", "value model: states that wait", ranks, _states(states), STATES)
 
 
 def _bytes(terms: Iterable[Term]) -> int:
     return sum(int(item.bytes) for item in terms)
+
+
+def _states(terms: Iterable[Term]) -> int:
+    return _bytes(item for item in terms if item.component == "optimizer_states")
 
 
 def _term(component: Component, name: str, ranks: Number, size: Number, source: str) -> Term:

@@ -251,6 +251,9 @@ STEP_DEPENDENCES = (
         "TRL, which updates both in one step, has no pipeline",
         "error",
     ),
+    _while(
+        "rollout.engine", lambda p: p.roles.rollout_engine in ("automatic", "apart"), "the engine is beside the policy"
+    ),
     _while("rollout.sleep_level", lambda p: p.rollout.sleeps, "the engine does not sleep"),
     *(_sized_once(part) for part in ("reference", "reward", "value")),
     _while(

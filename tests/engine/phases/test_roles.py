@@ -205,4 +205,26 @@ def test_weights_of_a_sleeping_engine_and_an_offloaded_reference_wait_in_host_ra
     assert after.host_ram["reference model: weights that wait"] == 2 * PARAMETERS
     assert after.host_ram["policy: states that wait"] == 2 * 2 * PARAMETERS
     assert not any("wait" in name for name in before.host_ram)
+    value = tuned(objective="ppo", roles__policy_sleeps=True).host_ram["value model: states that wait"]
+    assert value == 2 * 2 * SCORING
     assert "rollout engine: weights that wait" not in tuned(**engine, rollout__sleep_level=2).host_ram
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_a_rollout_engine_on_gpus_of_its_own_serves_as_a_phase_of_serving_would(engine: str) -> None:
+    found = plan(objective="grpo", rollout__engine=engine, roles__rollout_sequences=8)
+    group = found.phases["fine_tuning"].groups["rollout"]
+    scenario = load_scenario(LLAMA)
+    content = {
+        "engine": engine, "weights": "bf16", "kv_cache_dtype": "bf16", "concurrent_sequences": 8, "context_length": 2048,
+    }  # fmt: skip
+    served = estimate(scenario.with_value(("phases", "serving"), content), load_catalog()).phases["serving"]
+    assert group.peak == served.peak
+
+
+def test_the_search_for_gpus_counts_what_is_held_while_answers_are_written() -> None:
+    few, many = (
+        tuned(objective="grpo", roles__rollout_engine="policy", roles__rollout_sequences=count).own_verdicts["h100-sxm5-80gb"]
+        for count in (16, 8192)
+    )  # fmt: skip
+    assert (few.gpus_needed or 0) < (many.gpus_needed or 10**6)
