@@ -66,7 +66,10 @@ def read(config: Config, task: str | None) -> ModelSpec:
     spec = decoder_model(config, task, traits, merged(kinds[window] for window in seen))
     if config.model_type == "nanochat" and spec.head is not None:
         # Its logits alone are capped, by a constant of the class where the file states none.
-        return replace(spec, head=replace(spec.head, softcap=config.raw("final_logit_softcapping", 15.0) is not None))
+        head = replace(spec.head, softcap=config.raw("final_logit_softcapping", 15.0) is not None)
+        assert spec.stack.embedding is not None
+        stack = replace(spec.stack, embedding=replace(spec.stack.embedding, normed=True))
+        return replace(spec, head=head, stacks=(stack, *spec.stacks[1:]))
     return spec
 
 

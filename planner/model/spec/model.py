@@ -120,6 +120,8 @@ class Embedding:
     """Dropout of the sum of all embeddings."""
     positions_of_tokens: bool = False
     """Positions are counted from the tokens, padding left out, so each sequence has its own (RoBERTa)."""
+    normed: bool = False
+    """Its rows pass the final norm before the first layer too (nanochat)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class RelativeBody:
     scaled_logits: bool
     tables_per_kind: bool
     """Each kind of layer has its own frequencies (Gemma 3)."""
+    normed_embedding: bool = False
+    """The embedded sequence passes the final norm too (nanochat)."""
 
     def build(self, t: Tape, recipe: Recipe) -> CausalModel:
         embedding = make_table(t, recipe, "table rows")
@@ -69,6 +71,8 @@ class RelativeBody:
             masks = [causal_mask(t, recipe, shape, inputs_embeds.dtype) for shape in self.layers]
             hidden_states = ops.dropout(t, inputs_embeds) if self.embedding_dropout else inputs_embeds
             tables = self._tables(t, hidden_states.dtype)
+            if self.normed_embedding:
+                hidden_states = normalise(t, model.norms["norm"], hidden_states, "norm")
             for layer in model.layers:
                 kind = self.layers.index(layer.shape)
                 cos, sin = tables[kind if self.tables_per_kind else 0]
@@ -116,6 +120,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         softcap=spec.head.softcap,
         scaled_logits=spec.head.scaled,
         tables_per_kind=len(groups) > 1 and _has_tables_per_kind(form),
+        normed_embedding=embedding is not None and embedding.normed,
     )
     symbols: list[Factor] = []
     for shape, group in zip(shapes, groups, strict=True):
