@@ -45,7 +45,7 @@ def bar_labels(
     ground = value_y(bar.top_bytes, axis, slot.column) - LABEL_GAP
     if bar.note:
         return BarLabels(notes=_notes(bar.note, slot, ground, line_ys, sizes, measure))
-    total = _fitted(bar.total_label, slot, sizes.total, measure)
+    total = _fitted(bar.label_above, slot, sizes.total, measure)
     total = _standing(total, _clear_of(line_ys, ground, total.rect.height), top)
     if bar.chip is None:
         return BarLabels(total)

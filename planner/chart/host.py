@@ -45,7 +45,7 @@ def host_ram_chart(
     )
     lines = _lines((("ram", "RAM", room.ram_bytes),), bars, unit)
     told = _judged(room, room.ram_bytes, "RAM", unit)
-    whiskers = "Whiskers reach to the page cache wanted beside what processes hold."
+    whiskers = "Held by processes + page cache wanted, which whiskers show."
     return ChartSpec(
         title=HOST_TITLE,
         subtitle=_subtitle(plan.name if heading is None else heading, told),
@@ -193,6 +193,7 @@ def _bar(
         chip=chip_of(verdict, unit, full) if verdict and total else None,
         verdict=told,
         limit_bytes=verdict.capacity_bytes if verdict else None,
+        whisker_label=f"+ {size_text(high - total, unit)}" if total and high is not None and high > total else "",
     )
 
 

@@ -73,6 +73,8 @@ class Bar:
     """What the judge gives this phase. A serving engine's budget is lower than the GPU's capacity line."""
     group: str = ""
     """The role whose own GPUs this bar is for; empty for the GPUs that run the phase itself."""
+    whisker_label: str = ""
+    """Such as `+ 15.0`, where the whisker is an amount of its own instead of an uncertainty."""
 
     @property
     def overflow(self) -> tuple[int, int] | None:
@@ -80,6 +82,11 @@ class Bar:
         if self.limit_bytes is None or self.total_bytes <= self.limit_bytes:
             return None
         return self.limit_bytes, self.total_bytes
+
+    @property
+    def label_above(self) -> str:
+        """What stands above the bar."""
+        return f"{self.total_label} {self.whisker_label}" if self.whisker_label else self.total_label
 
     @property
     def has_band(self) -> bool:

@@ -58,6 +58,7 @@ def test_a_bar_holds_what_processes_hold_and_its_whisker_adds_the_page_cache(pha
     ]
     training = chart(made, "training")
     assert (training.total_bytes, training.high_bytes) == (60 * GIB, 110 * GIB)
+    assert (training.label_above, data.label_above) == ("60.0 + 50.0", "5.0")
     assert training.chip is not None
     assert training.chip.kind == "tight"
     assert training.verdict == "tight, 40.0 GiB free; 50.0 GiB of page cache wanted"
