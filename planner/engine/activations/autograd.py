@@ -130,13 +130,34 @@ def keeps_now(tape: Tape, *inputs: Tensor) -> bool:
 def run_backward(tape: Tape, root: GraphNode | None, output_index: int, gradient: Tensor) -> None:
     """Runs the graph behind an output of `root`, latest node first, as the engine's one thread per device does."""
     assert root is not None
-    waiting_for = _dependencies(root)
+    waiting_for = _dependencies([root])
     buffers = _Buffers()
     buffers.waiting[root] = [None] * root.outputs
     buffers.waiting[root][output_index] = gradient
     del gradient
     ready: list[tuple[int, int, GraphNode]] = [(-root.sequence, 0, root)]
     del root
+    _run(tape, buffers, waiting_for, ready)
+
+
+def run_backward_of(tape: Tape, outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+    """The same from several outputs, whose gradients the caller goes on holding."""
+    roots = list(dict.fromkeys(output.node for output in outputs if output.node is not None))
+    waiting_for = _dependencies(roots)
+    buffers = _Buffers()
+    for output, gradient in zip(outputs, gradients, strict=True):
+        assert output.node is not None
+        buffers.add(tape, Edge(output.node, output.output_index, output.dims, output.dtype), gradient.handle())
+    ready: list[tuple[int, int, GraphNode]] = []
+    for order, root in enumerate(root for root in roots if not waiting_for.get(root)):
+        heapq.heappush(ready, (-root.sequence, order - len(roots), root))
+    del roots
+    _run(tape, buffers, waiting_for, ready)
+
+
+def _run(
+    tape: Tape, buffers: _Buffers, waiting_for: dict[GraphNode, int], ready: list[tuple[int, int, GraphNode]]
+) -> None:
     order = 0
     while ready:
         node = heapq.heappop(ready)[2]
@@ -170,9 +191,9 @@ def _canonical(dims: Dims) -> list[str]:
     return sorted(str(dim) for dim in dims if dim != 1)
 
 
-def _dependencies(root: GraphNode) -> dict[GraphNode, int]:
+def _dependencies(roots: list[GraphNode]) -> dict[GraphNode, int]:
     counts: dict[GraphNode, int] = {}
-    stack, seen = [root], {root}
+    stack, seen = list(roots), set(roots)
     while stack:
         for edge in stack.pop().edges:
             if edge.node is not None:

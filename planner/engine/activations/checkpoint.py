@@ -3,12 +3,17 @@
 Source: torch 2.13, `torch/utils/checkpoint.py`: `checkpoint` with and without reentrance.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar
 
-from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward
-from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward_of
+from planner.engine.activations.tape import LayerHooks, Tape, Tensor
 
-Region = Callable[..., Tensor]
+Outputs: TypeAlias = Tensor | tuple[Tensor | None, ...]
+Out = TypeVar("Out", Tensor, tuple[Tensor, Tensor | None], tuple[Tensor, Tensor, Tensor | None])
+LayerOut = TypeVar("LayerOut", Tensor, tuple[Tensor, Tensor | None])
+Region = Callable[..., Outputs]
 
 
 class Frame:
@@ -16,14 +21,20 @@ class Frame:
 
     The first node that needs a saved tensor runs the region once more. That run ends early, just before the last
     operator whose inputs are saved, or just after it where its output is.
+
+    A region of several layers, `spans_layers`, holds regions of one layer: their inputs are what it keeps of them when
+    it is run again.
     """
 
-    def __init__(self, tape: Tape, region: Region, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, tape: Tape, region: Region, inputs: Sequence[Tensor], *, spans_layers: bool = False) -> None:
         # What the layer was called with, such as an attention mask, lives as long as the frame.
         self._region = region
+        self.spans_layers = spans_layers
         self._has_run_again = False
-        self._parked = tape.techniques.offloads_activations
-        self._inputs = (park if self._parked else keep)(inputs)
+        self._outer = tape.frame
+        self._parked = tape.techniques.offloads_activations and self._outer is None
+        self._inputs = (park if self._parked else keep)(inputs) if self._outer is None else []
+        self._place_outside = 0 if self._outer is None else self._outer.expect_inputs(tape, inputs)
         self._need_gradient = [x.requires_grad for x in inputs]
         self._place = (tape.module_path(), tape.source, tape.slot)
         self._start = tape.now
@@ -39,6 +50,15 @@ class Frame:
         """Notes in forward that a node will need `saved`; returns its place."""
         saves_output = any(tensor is output for tensor in saved for output in outputs)
         self._last_tick = tape.now - self._start - (0 if saves_output else 1)
+        self._expected += 1
+        return self._expected - 1
+
+    def expect_inputs(self, tape: Tape, inputs: Sequence[Tensor]) -> int:
+        """Notes that a region inside this one is about to start: its inputs are saved as an operator's are."""
+        if self.is_recomputing:
+            self.capture(inputs)
+            return 0
+        self._last_tick = tape.now - self._start
         self._expected += 1
         return self._expected - 1
 
@@ -76,14 +96,15 @@ class Frame:
 
     def _recompute(self, tape: Tape, region: Region) -> None:
         self._has_run_again = True
+        kept = self._inputs if self._outer is None else self._outer.unpack(tape, self._place_outside)
         with tape.within(*self._place):
-            inputs = bring_back(tape, self._inputs) if self._parked else [x.handle() for x in self._inputs]
+            inputs = bring_back(tape, kept) if self._parked else [x.handle() for x in kept]
         self._inputs = inputs if self._parked else self._inputs
         leaves = [tape.leaf(x) if needs else x.handle() for x, needs in zip(inputs, self._need_gradient, strict=True)]
         del inputs
         autocast, tape.autocast = tape.autocast, tape.autocast_of_forward
         tape.frame, tape.ticks_left, self.is_recomputing, self._products = self, self._last_tick, True, 0
-        with tape.within(*self._place), tape.with_grad():
+        with tape.within(*self._place), tape.with_grad(), _again(tape, self.spans_layers):
             region(*leaves)
         tape.frame, tape.ticks_left, self.is_recomputing = None, None, False
         for x in leaves:
@@ -92,47 +113,88 @@ class Frame:
         tape.weight_copies.clear()
 
 
-def checkpoint(t: Tape, region: Region, *inputs: Tensor) -> Tensor:
+@contextmanager
+def _again(t: Tape, spans_layers: bool) -> Iterator[None]:
+    """What is made and held belongs to a second run of several layers, where it is one."""
+    outer, t.again = t.again, t.again or spans_layers
+    try:
+        yield
+    finally:
+        t.again = outer
+
+
+def checkpoint(t: Tape, region: Callable[..., Out], *inputs: Tensor, spans_layers: bool = False) -> Out:
     """`checkpoint(use_reentrant=False)`."""
-    if not t.grad_enabled or t.frame is not None:
+    outer = t.frame
+    if not t.grad_enabled or not (outer is None or outer.spans_layers):
         return region(*inputs)
-    t.frame = Frame(t, region, inputs)
+    t.frame = Frame(t, region, inputs, spans_layers=spans_layers)
     out = region(*inputs)
-    t.frame = None
+    t.frame = outer
     return out
 
 
-def reentrant(t: Tape, region: Region, x: Tensor) -> Tensor:
-    """`checkpoint(use_reentrant=True)`: forward without a graph; backward runs the region again to make one."""
+def reentrant(t: Tape, region: Callable[[Tensor], Out], x: Tensor, *, spans_layers: bool = False) -> Out:
+    """`checkpoint(use_reentrant=True)`: forward without a graph; backward runs the region again to make one.
+
+    The graph takes outputs that nothing reads for used ones, so that zeros stand for their gradients (torch 2.13,
+    `python_function.cpp: PyNode::apply`, materialized gradients).
+    """
     with t.no_grad():
         out = region(x)
+    shapes = [(each.dims, each.dtype) for each in _tensors(out)]
 
     def backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor], needs: Sequence[bool]) -> Gradients:
+        given: list[Tensor] = []
+        for gradient, (dims, dtype) in zip(gradients, shapes, strict=True):
+            if gradient is None:
+                gradient = t.new(dims, dtype, "zeros for an unused output")
+                t.tick("zeros for an unused output")
+            given.append(gradient)
         leaf = t.leaf(saved[0])
         autocast, t.autocast = t.autocast, t.autocast_of_forward
-        with t.with_grad():
+        with t.with_grad(), _again(t, spans_layers):
             again = region(leaf)
         t.autocast = autocast
         t.weight_copies.clear()
-        gradient = gradients[0]
-        assert gradient is not None
-        run_backward(t, again.node, again.output_index, gradient)
+        pairs = [pair for pair in zip(_tensors(again), given, strict=True) if pair[0].requires_grad]
+        run_backward_of(t, [output for output, _ in pairs], [gradient for _, gradient in pairs])
         leaf.node = None
         return [leaf.grad]
 
-    record(t, "checkpoint", [x], [out], backward, [x])
+    record(t, "checkpoint", [x], _tensors(out), backward, [x])
     return out
 
 
-def checkpointed(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
+def _tensors(out: Outputs) -> list[Tensor]:
+    return [out] if isinstance(out, Tensor) else [each for each in out if each is not None]
+
+
+def checkpointed_stage(t: Tape, how: str, region: Callable[[Tensor], Out], x: Tensor) -> Out:
+    """A stage of layers, checkpointed as a whole around the checkpoints of its layers."""
+    if how == "none":
+        return region(x)
+    run = reentrant if how == "reentrant" else checkpoint
+    return run(t, region, x, spans_layers=True)
+
+
+def checkpointed(t: Tape, how: str, region: Callable[[Tensor], LayerOut], x: Tensor) -> LayerOut:
     """One layer, run plainly (`none`) or checkpointed with or without reentrance, between its sharding hooks."""
     if t.layer_hooks is None:
         return _run(t, how, region, x)
     unit = t.layer_hooks[t.slot]
-    return unit.leave(t, _run(t, how, region, unit.enter(t, x)))
+    return _left(t, unit, _run(t, how, region, unit.enter(t, x)))
 
 
-def _run(t: Tape, how: str, region: Region, x: Tensor) -> Tensor:
+def _left(t: Tape, unit: LayerHooks, out: LayerOut) -> LayerOut:
+    """What a layer makes, the first of which goes on to the next one."""
+    if isinstance(out, Tensor):
+        return unit.leave(t, out)
+    first, weights = out
+    return unit.leave(t, first), weights
+
+
+def _run(t: Tape, how: str, region: Callable[[Tensor], LayerOut], x: Tensor) -> LayerOut:
     if t.techniques.selective in ("op-sac", "every-2nd-layer", "every-nth-layer"):
         how = "non-reentrant"
     if how == "none" or t.slot.partition("/")[0] in t.techniques.kept_kinds:

@@ -23,15 +23,25 @@ class Segments:
     first_backward_end: int
 
     @classmethod
-    def of(cls, tape: Tape, kind: str) -> "Segments":
+    def of(cls, tape: Tape, kind: str, *, again: bool = False) -> "Segments":
+        """`again`: for what is made when several layers are run again in backward; that run is its forward."""
+
         def span(name: str, moment: str) -> range:
-            found = [i for i, x in enumerate(tape.instants) if x.slot == f"{kind}/{name}" and x.moment == moment]
+            found = [
+                i
+                for i, x in enumerate(tape.instants)
+                if x.slot == f"{kind}/{name}" and x.moment == moment and (moment == "forward" or not x.again)
+            ]
             return range(found[0], found[-1] + 1) if found else range(tape.now, tape.now)
+
+        def second_run(name: str) -> range:
+            found = [i for i, x in enumerate(tape.instants) if x.slot == f"{kind}/{name}" and x.again]
+            return range(found[0], found[-1] + 1)
 
         last_backward = span("last", "backward")
         return cls(
-            span("middle", "forward"),
-            span("last", "forward").stop,
+            second_run("middle") if again else span("middle", "forward"),
+            (second_run("last") if again else span("last", "forward")).stop,
             last_backward.start,
             span("middle", "backward"),
             span("first", "backward").stop,
@@ -54,7 +64,7 @@ def copies_alive(
     if record.birth < segments.forward.start:
         dies_in_its_layer = not outlives_forward and death > segments.forward.start
         return at < segments.forward.start if dies_in_its_layer else alive
-    if record.in_backward:
+    if record.in_backward and not record.again:
         return ~before_last_copy & (alive | last_of_backward) & stays
     started = (at >= segments.forward.start) & outlives_forward
     if death <= segments.last_backward_start:

@@ -68,6 +68,8 @@ class Rows:
     def __init__(self, tape: Tape) -> None:
         kinds = {x.slot.split("/")[0] for x in tape.instants if x.slot.endswith("/last")}
         segments = {kind: Segments.of(tape, kind) for kind in kinds}
+        twice = {x.slot.split("/")[0] for x in tape.instants if x.again and x.slot.endswith("/last")}
+        second = {kind: Segments.of(tape, kind, again=True) for kind in twice}
         spots = _spots(tape)
         self.moments = [tape.instants[index].moment for index, _ in spots]
         self.labels = [_label(tape, index, last) for index, last in spots]
@@ -85,7 +87,8 @@ class Rows:
         for record, key in zip(tape.records, of_record, strict=True):
             kind, _, place = record.slot.partition("/")
             if place == "middle" and kind in segments:
-                self._copies[key] += copies_alive(record, segments[kind], at, ends[kind], tape.now)
+                found = (second if record.again else segments)[kind]
+                self._copies[key] += copies_alive(record, found, at, ends[kind], tape.now)
         self._columns, self._bytes = self._table()
 
     def _table(self) -> tuple[list[Column], NDArray[np.int64]]:
@@ -152,7 +155,9 @@ def _spots(tape: Tape) -> list[tuple[int, bool | None]]:
     found = [
         (index, last)
         for index, x in enumerate(tape.instants)
-        for last in ((False, True) if x.slot.endswith("/middle") and x.moment == "backward" else (None,))
+        for last in (
+            (False, True) if x.slot.endswith("/middle") and x.moment == "backward" and not x.again else (None,)
+        )
     ]
     return sorted(found, key=lambda spot: (order[tape.instants[spot[0]].moment], bool(spot[1]), spot[0]))
 

@@ -37,6 +37,8 @@ class Record:
     saved: bool = False
     kind: str = ""
     """`gradient`, `kv cache` or `weight copy` where it is one of these."""
+    again: bool = False
+    """Made while several layers are run again, before the backward of the first of them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,6 +48,8 @@ class Instant:
     label: str
     slot: str
     moment: str
+    again: bool = False
+    """Several layers are being run again."""
 
 
 class Storage:
@@ -128,6 +132,10 @@ class Rerun(Protocol):
     """A region of the forward pass that is run again in backward instead of keeping what it saves."""
 
     is_recomputing: bool
+    spans_layers: bool
+    """It holds regions of one layer each."""
+
+    def expect_inputs(self, tape: "Tape", inputs: Sequence[Tensor]) -> int: ...
 
     def capture(self, saved: Sequence[Tensor]) -> None: ...
 
@@ -165,6 +173,8 @@ class Tape:
     """Autocast's cache of cast weights; it holds them until the region ends."""
     frame: Rerun | None = None
     """The checkpointed region that is being run, or run again."""
+    again: bool = False
+    """Several layers are being run again, before the backward of the first of them."""
     ticks_left: int | None = None
     """Operators that recomputation still runs; what follows the last of them is not made."""
     techniques: Techniques = PLAIN
@@ -187,8 +197,9 @@ class Tape:
         if self.is_past_recomputation():
             return Tensor(Storage(None, Record(label, dims, BYTES[dtype], "", True, "", self.now)), dims, dtype)
         record = Record(
-            self._name(label), dims, BYTES[dtype], self.slot, self.in_backward, self.source, self.now, kind=kind
-        )
+            self._name(label), dims, BYTES[dtype], self.slot, self.in_backward, self.source, self.now,
+            kind=kind, again=self.again,
+        )  # fmt: skip
         self.records.append(record)
         return Tensor(Storage(self, record), dims, dtype)
 
@@ -216,7 +227,7 @@ class Tape:
         """The operator `label` has made its outputs."""
         if self.is_past_recomputation():
             return
-        self.instants.append(Instant(self._name(label), self.slot, self.moment))
+        self.instants.append(Instant(self._name(label), self.slot, self.moment, self.again))
         if self.ticks_left is not None:
             self.ticks_left -= 1
 

@@ -26,6 +26,8 @@ class WindowShape:
     eager: bool
     single: bool
     """The map is one window: nothing is cut, nothing is shifted."""
+    pooled: bool
+    """The mean over all pixels follows."""
     aligned: bool
     """Rows of the bias need no padding for the kernel."""
     qkv_bias: bool
@@ -73,15 +75,15 @@ def make_window_block(book: WeightBook, shape: WindowShape, *, shifted: bool, dr
     return WindowBlock(shape, shifted and not shape.single, drops_paths, linears, norms, table)
 
 
-def run_window_block(t: Tape, block: WindowBlock, hidden_states: Tensor) -> Tensor:
-    """`SwinLayer.forward`; what it names stays alive until its end."""
+def run_window_block(t: Tape, block: WindowBlock, hidden_states: Tensor) -> tuple[Tensor, Tensor | None]:
+    """`SwinLayer.forward`: its output and the weights of its attention. What it names stays alive until its end."""
     shape = block.shape
     shortcut = hidden_states
     hidden_states = normalise(t, block.norms["layernorm_before"], hidden_states, "layernorm_before")
     hidden_states = _moved(t, hidden_states, (*shape.windows, shape.width), "padded map")
     windows = _cut(t, block, _shifted(t, block, hidden_states))
     mask = _shift_mask(t, block, hidden_states.dtype)
-    attention_output, _weights = _attention(t, block, windows, mask)
+    attention_output, weights = _attention(t, block, windows, mask)
     if shape.dropout:
         attention_output = ops.dropout(t, attention_output)
     joined = reshape(t, attention_output) if shape.single else _rearranged(t, attention_output, "windows joined")
@@ -94,12 +96,14 @@ def run_window_block(t: Tape, block: WindowBlock, hidden_states: Tensor) -> Tens
         inner = activate(t, linear(t, block.linears["up_proj"], hidden_states), shape.activation)
         hidden_states = linear(t, block.linears["down_proj"], inner)
         del inner
-        if shape.single:
-            # The gradient of the pooled map comes in another order down to the last reduction.
+        if shape.pooled and (t.autocast or residual.dtype == "fp32"):
+            # The gradient of the pooled map comes in another order down to the last reduction. A norm's gradient keeps
+            # that order in fp32 and leaves it with the cast to 16 bits (torch 2.13, `_decomp/decompositions.py:
+            # native_layer_norm_backward`, by which the traces ran; the CUDA kernel may save this copy).
             hidden_states = reshape(t, hidden_states)
     if shape.dropout:
         hidden_states = ops.dropout(t, hidden_states)
-    return ops.add(t, hidden_states, residual, "residual sum")
+    return ops.add(t, hidden_states, residual, "residual sum"), weights
 
 
 def _left(t: Tape, block: WindowBlock, x: Tensor) -> Tensor:
@@ -176,13 +180,12 @@ def _attention(t: Tape, block: WindowBlock, hidden_states: Tensor, mask: Tensor 
         query, key, value = (
             ops.view(t, linear(t, block.linears[f"{name}_proj"], hidden_states), *dims) for name in ("q", "k", "v")
         )
-        bias, _mask = _bias(t, block, mask)
+        _positions, combined, _mask = _bias(t, block, mask)
         weights: Tensor | None = None
         if shape.eager:
-            output, weights = _eager(t, shape, query, key, value, bias)
+            output, weights = _eager(t, shape, query, key, value, combined)
         else:
-            if t.autocast:
-                bias = ops.to(t, bias, t.autocast, "bias cast by autocast")
+            bias = ops.to(t, combined, t.autocast, "bias cast by autocast") if t.autocast else combined
             padded = bias if shape.aligned else pad_rows(t, bias, shape.dim("window area rounded up to 16"))
             area, rows = shape.windows[-1], shape.dim("window area rounded up to 32")
             columns = area if shape.aligned else shape.dim("window area rounded up to 16")
@@ -190,12 +193,12 @@ def _attention(t: Tape, block: WindowBlock, hidden_states: Tensor, mask: Tensor 
             output = biased_attention(
                 t, query, key, value, padded, rows=(*spread, rows), gradient=(*spread, area, columns)
             )
-            del padded
+            del padded, bias
         return linear(t, block.linears["o_proj"], ops.view(t, output)), weights
 
 
-def _bias(t: Tape, block: WindowBlock, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Relative positions, and the mask of a shifted block spread over the batch and added to them."""
+def _bias(t: Tape, block: WindowBlock, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Relative positions, the same with a shifted block's mask added, and that mask spread over the batch."""
     shape = block.shape
     area, heads = shape.dim("window area"), shape.dim("heads")
     with t.module("relative_position_bias"):
@@ -203,14 +206,14 @@ def _bias(t: Tape, block: WindowBlock, mask: Tensor | None) -> tuple[Tensor, Ten
         bias = ops.contiguous(t, found, heads, area, area, label="bias by heads")
         del found
     if mask is None:
-        return bias, None
+        return bias, bias, None
     with t.no_grad():
         spread = t.new((*shape.windows, area), mask.dtype, "mask of every image")
         t.tick("mask of every image")
     combined = t.new((*shape.windows[:-1], heads, area, area), bias.dtype, "bias and mask")
     t.tick("bias and mask")
     record(t, "add", [bias], [combined], ops.pass_on)
-    return combined, spread
+    return bias, combined, spread
 
 
 def _eager(

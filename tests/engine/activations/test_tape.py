@@ -5,7 +5,7 @@ from math import prod
 from planner.engine.activations import ops
 from planner.engine.activations.autograd import run_backward
 from planner.engine.activations.blocks import cast_weight
-from planner.engine.activations.checkpoint import checkpoint, reentrant
+from planner.engine.activations.checkpoint import checkpoint, checkpointed, checkpointed_stage, reentrant
 from planner.engine.activations.tape import Tape, Tensor
 
 
@@ -154,3 +154,43 @@ def test_autocast_casts_a_trained_weight_once_and_keeps_the_copy() -> None:
     assert cast_weight(t, weight) is cast_weight(t, weight)
     t.tick("end")
     assert bytes_at(t, t.now - 1) == 200
+
+
+def test_a_checkpointed_stage_keeps_nothing_of_its_layers_until_it_is_run_again() -> None:
+    held, peaks = {}, {}
+    for how in ("none", "non-reentrant", "reentrant"):
+        t = Tape()
+        x = leaf(t, 100)
+
+        def stage(x: Tensor, t: Tape = t, how: str = how) -> Tensor:
+            for _ in range(3):
+                x = checkpointed(t, how, lambda value, t=t: chain(t, value), x)
+            return x
+
+        out = checkpointed_stage(t, how, stage, x)
+        t.tick("end of forward")
+        held[how] = bytes_at(t, t.now - 1)
+        node, index = out.node, out.output_index
+        del out
+        gradient = t.new((100,), "fp32", "gradient")
+        run_backward(t, node, index, gradient)
+        assert x.grad is not None
+        peaks[how] = peak(t)
+        assert bytes_at(t, t.now) == 3 * 400  # input, its gradient and that of the output
+    # Input and output of the stage; without checkpointing the inputs of eleven more squarings.
+    assert held == {"none": 13 * 400, "non-reentrant": 2 * 400, "reentrant": 2 * 400}
+    assert peaks["non-reentrant"] < peaks["reentrant"] < peaks["none"]
+
+
+def test_reentrant_checkpointing_makes_zeros_for_an_output_that_nothing_reads() -> None:
+    t = Tape()
+    x = leaf(t, 100)
+
+    def pair(value: Tensor) -> tuple[Tensor, Tensor | None]:
+        first = ops.square(t, value)
+        return ops.square(t, first), ops.contiguous(t, first)
+
+    out, _unread = reentrant(t, pair, x)
+    run_backward(t, out.node, out.output_index, t.new((100,), "fp32", "gradient"))
+    assert x.grad is not None
+    assert [record.label for record in t.records].count("zeros for an unused output") == 1

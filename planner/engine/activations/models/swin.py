@@ -1,11 +1,12 @@
 """Swin: blocks of windowed attention in stages between which four pixels become one."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import isqrt
 
 from planner.engine.activations import ops
 from planner.engine.activations.blocks import Linear, linear, slots_of
-from planner.engine.activations.checkpoint import checkpointed
+from planner.engine.activations.checkpoint import checkpointed, checkpointed_stage
 from planner.engine.activations.heads import mean_over
 from planner.engine.activations.images import USUAL_SIDE
 from planner.engine.activations.norms import NormWeights, normalise
@@ -15,6 +16,7 @@ from planner.engine.activations.pyramids import Pyramid, make_classifier, pixel_
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.setting import RECORDED, Found, Loads, Setting
 from planner.engine.activations.tape import Tape, Tensor
+from planner.engine.activations.versions import checkpoints_layers_of_stages
 from planner.engine.activations.weight_book import WeightBook
 from planner.engine.activations.windows import SWIN, WindowBlock, WindowShape, make_window_block, run_window_block
 from planner.engine.rounding import ceil_div, round_up, smaller
@@ -72,6 +74,8 @@ class SwinBody:
     stages: tuple[StageShape, ...]
     dropout: bool
     classifies: bool
+    checkpoints_blocks: bool
+    """Not only whole stages are checkpointed, but each of their blocks too."""
 
     def build(self, t: Tape, recipe: Recipe) -> Pyramid:
         book = WeightBook(t, recipe)
@@ -91,8 +95,11 @@ class SwinBody:
                 if self.dropout:
                     embedding_output = ops.dropout(t, embedding_output)
                 hidden_states = embedding_output
+                how = recipe.checkpointing
+                inner = how if self.checkpoints_blocks else "none"
                 for stage in stages:
-                    hidden_states, _reshaped = _run_stage(t, recipe, stage, hidden_states)
+                    run = partial(_run_stage, t, inner, stage)
+                    hidden_states, _reshaped, _weights = checkpointed_stage(t, how, run, hidden_states)
                 sequence_output = normalise(t, final, hidden_states, "layernorm")
                 return mean_over(t, sequence_output, "batch", "hidden"), sequence_output
 
@@ -118,26 +125,23 @@ def _make_stage(book: WeightBook, shape: StageShape, *, first: bool) -> Stage:
         return Stage(shape, pairs, norm, book.linear("reduction", (merged,), (shape.merged_width,), bias=False))
 
 
-def _run_stage(t: Tape, recipe: Recipe, stage: Stage, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
-    """`SwinStage.forward`: what it makes, and the same as a map, which nothing reads."""
+def _run_stage(t: Tape, how: str, stage: Stage, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """`SwinStage.forward`: what it makes, the same as a map, and its last weights of attention, which nothing reads.
+
+    `how`: its blocks are checkpointed.
+    """
+    weights: Tensor | None = None
     for pair in stage.pairs:
         with t.layer(pair.slot), t.module("layer"):
             for block in pair.blocks:
-                hidden_states = _checkpointed_block(t, recipe, block, hidden_states)
+                hidden_states, weights = checkpointed(t, how, partial(run_window_block, t, block), hidden_states)
     before = hidden_states
     if stage.norm is not None and stage.reduction is not None:
         with t.layer(f"{stage.shape.merging}/first"), t.module("downsample"):
             hidden_states = _merge(t, stage, stage.norm, stage.reduction, before)
     reshaped = ops.contiguous(t, hidden_states, label="map of the stage")
     del before
-    return hidden_states, reshaped
-
-
-def _checkpointed_block(t: Tape, recipe: Recipe, block: WindowBlock, hidden_states: Tensor) -> Tensor:
-    def forward(x: Tensor) -> Tensor:
-        return run_window_block(t, block, x)
-
-    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
+    return hidden_states, reshaped, weights
 
 
 def _merge(t: Tape, stage: Stage, norm: NormWeights, reduction: Linear, x: Tensor) -> Tensor:
@@ -163,7 +167,12 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         return None
     shapes = _shapes(groups, stack, setting)
     layers = {str(index): 1 if _is_merging(group) else group.count // 2 for index, group in enumerate(groups)}
-    body = SwinBody(shapes, setting.training and stages[0].dropout > 0, spec.head is not None)
+    body = SwinBody(
+        shapes,
+        setting.training and stages[0].dropout > 0,
+        spec.head is not None,
+        checkpoints_layers_of_stages(setting.version),
+    )
     fixed = tuple(symbol for number, group in enumerate(stages, 1) for symbol in _fixed(f"stage {number}", group))
 
     def derived(loads: Loads) -> tuple[Factor, ...]:
@@ -232,6 +241,7 @@ def _shapes(groups: tuple[LayerGroup, ...], stack: Stack, setting: Setting) -> t
             pixels=resolution(group.downsampling),
             eager=setting.attention == "eager",
             single=own <= _window(group),
+            pooled=last,
             aligned=window * window % ALIGNMENT == 0,
             qkv_bias=mixer.qkv_bias,
             attention_dropout=setting.training and mixer.dropout > 0,
