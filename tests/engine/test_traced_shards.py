@@ -48,3 +48,29 @@ def test_a_weight_of_few_rows_is_divided_no_further_than_they_go() -> None:
     rows = 6 * (4 * 512 + 2 * 512 + 1536 + 2 * 1) + 2 * 512 + 1
     assert start(16384) - start(32768) == 0
     assert start(16384) == pytest.approx(4 * rows, abs=1000)
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "elements"),
+    [
+        # `ZeroRedundancyOptimizer._partition_parameters` of torch 2.13 on the models' own parameters.
+        ("small", 2, 13143552),
+        ("small", 4, 6586368),
+        ("small", 16, 4096000),
+        ("small", 64, 4096000),
+        ("odd", 2, 3819200),
+        ("odd", 4, 1909760),
+        ("odd", 16, 1600960),
+        ("odd", 64, 1600960),
+    ],
+)
+def test_whole_tensors_are_dealt_out_as_torch_does(model: str, ranks: int, elements: int) -> None:
+    spread = {"data": ranks, "zero_stage": 1, "sharding_backend": "zero-redundancy-optimizer"}
+    document = {
+        "model": {"config": DATA["models"][model], "task": "causal-lm"},
+        "phases": {"training": {"precision": "fp32", "parallelism": spread}},
+    }
+    phase = estimate(Scenario.of(document), load_catalog()).phases["training"]
+    states = phase.moments["start_of_step"].components["optimizer_states"]
+    # Beside two averages of each element, a counter of 4 bytes per tensor.
+    assert 0 <= states - 8 * elements <= 4 * 100
