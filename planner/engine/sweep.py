@@ -7,7 +7,7 @@ so that a million configurations need little memory.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import floor, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from planner.engine.assemble import Context
 from planner.engine.case import Case
 from planner.engine.plan import PhaseName, VerdictKind
 from planner.engine.points import Integers
+from planner.engine.served import can_be_swept, served
 from planner.engine.swept import Kind, Sizes, kind_of, parts_of, sizes_on
 from planner.engine.switches import AXES
+from planner.engine.verdict import usable_bytes
 from planner.errors import Issue, PlannerError
 from planner.scenario import FieldPath, Scenario, declaration_at, validate
 from planner.scenario.hardware import Hardware
@@ -167,6 +169,10 @@ def _judged(
         if parts is not None and kind is not None:
             found = sizes_on(context.judge, parts, kind, context, int(allowed.sum()))
             codes = _codes(found, capacity)
+        elif can_be_swept(case):
+            requests, length = (_size(case, asked, axis, int(allowed.sum())) for axis in ("batch", "sequence"))
+            found, counted, budget = served(case, context, requests, length)
+            codes = _codes(counted, budget)
         else:
             found, codes = _one_by_one(case, asked, int(allowed.sum()))
         yield gpu, _spread(points, found, codes, allowed, capacity)
@@ -192,7 +198,7 @@ def _size(case: Case, points: Mapping[FieldPath, Integers], axis: str, size: int
 
 
 def _one_by_one(case: Case, points: Mapping[FieldPath, Integers], size: int) -> tuple[Sizes, NDArray[np.uint8]]:
-    """Single estimates, for phases that are not traced as steps."""
+    """Single estimates, for what does not take arrays."""
     found = np.empty((3, size), dtype=np.int64)
     codes = np.empty(size, dtype=np.uint8)
     for index in range(size):
@@ -210,12 +216,11 @@ def _context(case: Case) -> Context:
 
 
 def _usable(context: Context) -> int | None:
-    """As `judge` finds it."""
-    usable, kept = context.judge.capacities.usable_bytes, context.headroom_percent
-    return floor(usable * (1 - kept / 100)) if usable is not None and kept else usable
+    usable = context.judge.capacities.usable_bytes
+    return None if usable is None else int(usable_bytes(usable, context.headroom_percent))
 
 
-def _codes(found: Sizes, capacity: int | None) -> NDArray[np.uint8]:
+def _codes(found: Sizes, capacity: int | Integers | None) -> NDArray[np.uint8]:
     if capacity is None:
         return np.full(len(found.process), UNKNOWN, dtype=np.uint8)
     return np.where(found.high <= capacity, FITS, np.where(found.low <= capacity, TIGHT, OOM)).astype(np.uint8)

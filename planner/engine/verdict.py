@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 from math import floor
+from typing import Any
+
+import numpy as np
 
 from planner.engine.plan import Verdict, VerdictKind
 
@@ -28,11 +31,19 @@ def judge(
     """
     if capacity_bytes is None or missing:
         return Verdict("unknown", capacity_bytes, None, missing=missing or ("usable memory of this GPU",))
-    usable = floor(capacity_bytes * (1 - headroom_percent / 100)) if headroom_percent else capacity_bytes
+    usable: int = usable_bytes(capacity_bytes, headroom_percent)
     kind: VerdictKind = "fits" if high_bytes <= usable else "tight" if low_bytes <= usable else "oom"
     if refused:
         kind = "oom"
     return Verdict(kind, usable, usable - need_bytes, find_gpus)
+
+
+def usable_bytes(capacity_bytes: Any, headroom_percent: float) -> Any:
+    """What is left of a capacity, or of many, when a share of it is kept free."""
+    if not headroom_percent:
+        return capacity_bytes
+    usable = capacity_bytes * (1 - headroom_percent / 100)
+    return np.floor(usable).astype(np.int64) if isinstance(usable, np.ndarray) else floor(usable)
 
 
 def gpus_needed(

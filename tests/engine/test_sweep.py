@@ -133,6 +133,28 @@ def test_random_points_of_llama_equal_single_estimates(
     assert_equal(asked, "training", list(sweep(asked, "training", CATALOG, swept)), every=3)
 
 
+SERVED: list[dict[str, Any]] = [
+    {"engine": "vllm"},
+    {"engine": "vllm", "engine_version": "0.6.3 V0", "parallelism": {"data": 3}},
+    {"engine": "vllm", "engine_version": "0.19.0 V1", "kv_cache_dtype": "fp8", "prompt_tokens": 100},
+    {"engine": "sglang", "parallelism": {"tensor": 2}},
+    {"engine": "tensorrt-llm", "max_num_seqs": 8},
+    {"engine": "llama.cpp", "weights": "q4_k_m", "kv_cache_dtype": "q8_0", "gpu_layers": 5},
+]
+
+
+@pytest.mark.parametrize(
+    "preset",
+    ["meta-llama/Llama-3.1-8B", "google/gemma-3-4b-it", "Qwen/Qwen3-Next-80B-A3B-Instruct", "google/t5-v1_1-xxl"],
+)
+@pytest.mark.parametrize("serving", SERVED, ids=str)
+def test_every_engine_serves_many_points_as_it_serves_one(serving: dict[str, Any], preset: str) -> None:
+    asked = scenario({"preset": preset}, "serving", serving, gpus=["l40s"], headroom_percent=3.0)
+    swept = axes("serving", concurrent_sequences=(1, 7, 200), context_length=(128, 5000, 130000))
+    blocks = list(sweep(asked, "serving", CATALOG, [*swept, Axis(GPU, ("l40s", "h200-sxm-141gb"))]))
+    assert_equal(asked, "serving", blocks)
+
+
 def test_choices_are_looped_over_in_order_and_sizes_run_fastest() -> None:
     asked = scenario(LLAMA, "training", {})
     swept = axes(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 from planner.engine.kv_cache import cached_mixers, total_bytes
@@ -11,6 +11,7 @@ from planner.engine.phases.serving_answers import Asker, answers_json
 from planner.engine.phases.serving_kinds import unserved
 from planner.engine.phases.serving_layout import Trace
 from planner.engine.quantization import weight_terms
+from planner.engine.rounding import larger, smaller
 from planner.engine.servers import MOMENTS, ServerPlan, ServingWorkload, plan_server, rate, serving_workload
 from planner.engine.servers.drafts import OWN_LAYER, drafts_itself
 from planner.engine.servers.llama_cpp import FILE_TYPES
@@ -78,7 +79,7 @@ def plan_serving(
     overheads = hardware.overheads
     plans = {gpu.id: plan_server(phase.engine, load, gpu, overheads, working_set) for gpu in gpus}
     judging = plans.get(judge.id) or plan_server(phase.engine, load, judge, overheads, working_set)
-    spread = _versions_apart(phase, load)
+    spread = versions_apart(phase, load)
     needs = {
         gpu.id: _need(plans[gpu.id], *((0, 0) if spread is None else _spread(spread, gpu, overheads))) for gpu in gpus
     }
@@ -99,13 +100,17 @@ def plan_serving(
 
 
 def _need(plan: ServerPlan, below: int, above: int) -> PolicyNeed:
+    need, low, high = needs_of(plan, below, above)
+    return PolicyNeed(int(need), plan.capacity_bytes, plan.refusal, int(low), int(high))
+
+
+def needs_of(plan: ServerPlan, below: Any, above: Any) -> tuple[Any, Any, Any]:
     """The need by the assumed version, and how far those of other versions lie below and above it."""
-    need, (less, more) = int(plan.need_bytes), plan.unsure_bytes
-    high = need + max(above, int(plan.slack_bytes)) + more
-    return PolicyNeed(need, plan.capacity_bytes, plan.refusal, need - below - less, high)
+    need, (less, more) = plan.need_bytes, plan.unsure_bytes
+    return need, need - below - less, need + larger(above, plan.slack_bytes) + more
 
 
-def _versions_apart(phase: Serving, load: ServingWorkload) -> ServingWorkload | None:
+def versions_apart(phase: Serving, load: ServingWorkload) -> ServingWorkload | None:
     """The load by which versions are compared where none is stated.
 
     Versions differ in what they profile and leave to others, but not in what a token takes, unless a model has
@@ -119,13 +124,18 @@ def _versions_apart(phase: Serving, load: ServingWorkload) -> ServingWorkload | 
 
 @lru_cache(maxsize=256)
 def _spread(load: ServingWorkload, gpu: ChosenGpu, overheads: Overheads) -> tuple[int, int]:
+    below, above = version_spread(load, gpu, overheads)
+    return int(below), int(above)
+
+
+def version_spread(load: ServingWorkload, gpu: ChosenGpu, overheads: Overheads) -> tuple[Any, Any]:
     """How much less and how much more other versions need."""
-    need = int(plan_server("vllm", load, gpu, overheads).need_bytes)
+    need = plan_server("vllm", load, gpu, overheads).need_bytes
     others = [
-        int(plan_server("vllm", replace(load, version=version), gpu, overheads).need_bytes)
+        plan_server("vllm", replace(load, version=version), gpu, overheads).need_bytes
         for version in possible_versions()
     ]
-    return need - min(need, *others), max(need, *others) - need
+    return need - reduce(smaller, others, need), reduce(larger, others, need) - need
 
 
 def _kv(phase: Serving, load: ServingWorkload, plans: Mapping[str, ServerPlan]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from planner.engine.kv_cache import every_token
 from planner.engine.rounding import larger, smaller
 from planner.engine.servers.division import Holdings, ServerPlan, pool_tokens, rate, single
@@ -81,9 +83,9 @@ def _with(reserved_bytes: Any, state_bytes: Any) -> Any:
 
 def _tokens(load: ServingWorkload, held: Holdings, room: Any, pool_bytes: Any) -> Any:
     """Tokens of the cache; where states alone are kept, or keys of an encoder too, requests times their length."""
-    if load.encoder_tokens:
+    if np.any(load.encoder_tokens):
         return pool_tokens(pool_bytes, held, load, load.block_size or 1)
-    if rate(load) or not held.state_bytes:
+    if rate(load) or not np.any(held.state_bytes):
         return None if pool_bytes is None else larger(pool_bytes, 0) // (rate(load) or 1)
     return pool_tokens(room, held, load, 1)
 
@@ -165,7 +167,7 @@ def _older_than(load: ServingWorkload, first: list[int]) -> bool:
 
 def _state_pool(load: ServingWorkload, held: Holdings, room: Any) -> Any:
     """Recurrent states: of the slots asked for and one more, else a share of the room like that of the cache."""
-    if not held.state_bytes:
+    if not np.any(held.state_bytes):
         return 0
     per_sequence = held.state_bytes // load.sequences
     if load.state_slots is not None:
