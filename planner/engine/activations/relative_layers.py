@@ -180,8 +180,9 @@ def _attention(
             qkv, query, key, value = _fused(t, layer, hidden_states)
         else:
             qkv, (query, key, value) = None, _separate(t, form, layer, hidden_states)
+        held: list[Tensor] = []
         if shape.rotates:
-            query, key = _rotated(t, form, shape, query, key, around)
+            query, key = _rotated(t, form, shape, query, key, around, held)
         if shape.qk_norm_rotated:
             query, key = (
                 normalise(t, layer.parts.norms[name], x, f"{name}_norm") for name, x in (("q", query), ("k", key))
@@ -205,7 +206,7 @@ def _attention(
         else:
             output = attend(t, shape, query, key, value, around.mask)
         output = linear(t, layer.parts.linears["o_proj"], ops.view(t, output))
-        del qkv
+        del qkv, held
         return output, weights
 
 
@@ -237,7 +238,7 @@ def _separate(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor) ->
 
 
 def _rotated(
-    t: Tape, form: Form, shape: LayerShape, query: Tensor, key: Tensor, around: Surroundings
+    t: Tape, form: Form, shape: LayerShape, query: Tensor, key: Tensor, around: Surroundings, held: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     cos, sin = around.cos, around.sin
     if form.repeats_tables == "layer":
@@ -245,7 +246,8 @@ def _rotated(
     if form.repeats_tables == "tensor":
         return rotate_each(t, shape, query, key, cos, sin)
     if form.rotates_parts:
-        return rotate_part(t, shape, query, key, cos, sin, together=not form.fused_qkv)
+        kept = held if form.norm.computed == "kernel" and form.repeats_tables == "never" else None
+        return rotate_part(t, shape, query, key, cos, sin, together=not form.fused_qkv, held=kept)
     dtype = query.dtype
     if form.rotary_upcast == "products":
         q_embed, k_embed = turned_in_fp32(t, shape, query, cos, sin), turned_in_fp32(t, shape, key, cos, sin)

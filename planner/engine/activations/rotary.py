@@ -13,11 +13,20 @@ NEOX = "transformers 5.24, models/gpt_neox/modeling_gpt_neox.py: apply_rotary_po
 
 
 def rotate_part(
-    t: Tape, shape: LayerShape, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *, together: bool = True
+    t: Tape,
+    shape: LayerShape,
+    q: Tensor,
+    k: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    together: bool = True,
+    held: list[Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Turns the first elements of each head and joins the rest again.
 
-    `together`: both are turned before either is joined (GPT-NeoX); else one after the other (Phi-3).
+    `together`: both are turned before either is joined (GPT-NeoX); else one after the other (Phi-3). `held` takes what
+    stays in names of the layer where this is written in it (Phi, StableLM).
     """
     with t.module("rotary", NEOX):
         q_rot, q_pass = _parts(t, shape, q)
@@ -27,6 +36,8 @@ def rotate_part(
             return q_embed, join(t, turned(t, shape, k_rot, cos, sin), k_pass, k, "rotated k, whole")
         q_embed = turned(t, shape, q_rot, cos, sin)
         k_embed = turned(t, shape, k_rot, cos, sin)
+        if held is not None:
+            held += [q_embed, k_embed, q_pass, k_pass]
         q_embed = join(t, q_embed, q_pass, q, "rotated q, whole")
         k_embed = join(t, k_embed, k_pass, k, "rotated k, whole")
         return q_embed, k_embed
