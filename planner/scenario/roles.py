@@ -1,11 +1,34 @@
 """The models beside the one that is trained, in preference and reinforcement tuning: what they are, and where."""
 
+import json
+from typing import Annotated
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
 from planner.scenario.choices import HalfDtype, Placement, Reference, Rollout, RolloutSoftware, ValueUpdate
 from planner.scenario.declaration import Declared, declare
+from planner.scenario.json_tree import flaw_of
 from planner.scenario.model_source import MAX_PARAMETERS
 from planner.scenario.parallelism import MAX_DEGREE
 
 MAX_ROLLOUTS = 1_000_000
+MAX_CONFIG = 1_000_000
+
+
+def _readable(text: str) -> str:
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
+        config = None
+    flaw = flaw_of(config) if isinstance(config, dict) else "This is no JSON object."
+    if flaw:
+        raise PydanticCustomError("bad_config", "{flaw}", {"flaw": flaw})
+    return text
+
+
+ConfigText = Annotated[str, AfterValidator(_readable)]
+"""A JSON object as the text that it is pasted as."""
 
 
 class FurtherModel(Declared):
@@ -14,10 +37,16 @@ class FurtherModel(Declared):
     preset: str | None = declare(
         None, "Model", "A model that comes with the planner, by its id. Automatic: the policy's.", max_length=300
     )
+    config_json: ConfigText | None = declare(
+        None,
+        "Configuration",
+        "The text of its config.json, for a model that is no preset. Automatic: the policy's.",
+        max_length=MAX_CONFIG,
+    )
     parameters: int | None = declare(
         None,
         "Parameters",
-        "Number of weights, for a model that is no preset. Automatic: as the model has them.",
+        "Number of weights, for a model that is neither. Automatic: as the model has them.",
         ge=1,
         le=MAX_PARAMETERS,
         step=10**9,

@@ -1,5 +1,6 @@
 """Random but valid scenarios, made from the declarations themselves."""
 
+import json
 import math
 from typing import Any
 
@@ -36,6 +37,8 @@ def documents_of(part: type[Declared]) -> st.SearchStrategy[dict[str, Any]]:
 
 def values_of(field: FieldDeclaration) -> st.SearchStrategy[Any]:
     match field.name, field.kind:
+        case "config_json", _:
+            return st.dictionaries(text, json_values, max_size=4).map(json.dumps)
         case "config", _:
             return st.dictionaries(text, json_values, max_size=4)
         case "gpus", _:

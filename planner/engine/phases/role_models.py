@@ -5,6 +5,7 @@ are), `experimental/ppo/ppo_trainer.py` (reward and value models end in one scor
 (`--ref.offload`, `--vllm.enable_sleep`).
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +21,7 @@ from planner.engine.sharding import Shards, divided
 from planner.engine.term import Factor, Number, Term
 from planner.model.resolve import resolve_model
 from planner.model.spec import Head, ModelSpec
-from planner.scenario.model_source import PresetModel, SizeModel
+from planner.scenario.model_source import ConfigModel, PresetModel, SizeModel
 from planner.scenario.phases import Evaluation, FineTuning
 from planner.scenario.roles import FurtherModel
 
@@ -34,6 +35,8 @@ def role_spec(role: FurtherModel, policy: ModelSpec, *, scores: bool = False) ->
     spec = policy
     if role.preset is not None:
         spec = resolve_model(PresetModel(preset=role.preset))
+    elif role.config_json is not None:
+        spec = resolve_model(ConfigModel(config=json.loads(role.config_json)))
     elif role.parameters is not None:
         task = "sequence-classification" if scores else "causal-lm"
         spec = resolve_model(SizeModel(parameters=role.parameters, task=task))

@@ -87,10 +87,21 @@ def _engine(field: str) -> Dependence:
     )
 
 
-def _sized_once(part: str) -> Dependence:
-    return _while(
+def _described_once(part: str) -> tuple[Dependence, ...]:
+    """A role's model is a preset, or has a configuration, or is only so large."""
+    named = _while(
         f"{part}.parameters", lambda p: getattr(p, part).preset is None, "the preset says how large it is", "error"
     )
+    told = _while(
+        f"{part}.parameters",
+        lambda p: getattr(p, part).config_json is None,
+        "the configuration says how large it is",
+        "error",
+    )
+    known = _while(
+        f"{part}.config_json", lambda p: getattr(p, part).preset is None, "the preset has a configuration", "error"
+    )
+    return named, told, known
 
 
 def _adapted(field: str) -> Dependence:
@@ -255,7 +266,7 @@ STEP_DEPENDENCES = (
         "rollout.engine", lambda p: p.roles.rollout_engine in ("automatic", "apart"), "the engine is beside the policy"
     ),
     _while("rollout.sleep_level", lambda p: p.rollout.sleeps, "the engine does not sleep"),
-    *(_sized_once(part) for part in ("reference", "reward", "value")),
+    *(rule for part in ("reference", "reward", "value") for rule in _described_once(part)),
     _while(
         "label_smoothing",
         lambda p: p.activation_profile != "megatron-core",

@@ -1,5 +1,6 @@
 """Roles of preference and reinforcement tuning, counted by hand from the sizes of Llama-3.1-8B."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from planner.catalog import load_catalog
 from planner.chart.build import lifecycle_chart
 from planner.engine.estimate import estimate
 from planner.engine.plan import PhasePlan, Plan
+from planner.errors import ScenarioError
 from planner.scenario import Scenario, load_scenario
 
 LLAMA = Path(__file__).parents[2] / "cli" / "data" / "llama.vramplan"
@@ -216,15 +218,45 @@ def test_a_rollout_engine_on_gpus_of_its_own_serves_as_a_phase_of_serving_would(
     group = found.phases["fine_tuning"].groups["rollout"]
     scenario = load_scenario(LLAMA)
     content = {
-        "engine": engine, "weights": "bf16", "kv_cache_dtype": "bf16", "concurrent_sequences": 8, "context_length": 2048,
-    }  # fmt: skip
+        "engine": engine,
+        "weights": "bf16",
+        "kv_cache_dtype": "bf16",
+        "concurrent_sequences": 8,
+        "context_length": 2048,
+    }
     served = estimate(scenario.with_value(("phases", "serving"), content), load_catalog()).phases["serving"]
     assert group.peak == served.peak
 
 
 def test_the_search_for_gpus_counts_what_is_held_while_answers_are_written() -> None:
-    few, many = (
-        tuned(objective="grpo", roles__rollout_engine="policy", roles__rollout_sequences=count).own_verdicts["h100-sxm5-80gb"]
-        for count in (16, 8192)
-    )  # fmt: skip
-    assert (few.gpus_needed or 0) < (many.gpus_needed or 10**6)
+    writing = {"objective": "grpo", "roles__rollout_engine": "policy"}
+    phases = (tuned(**writing, roles__rollout_sequences=count) for count in (16, 8192))
+    few, many = (phase.own_verdicts["h100-sxm5-80gb"].gpus_needed for phase in phases)
+    assert few is not None
+    assert many is None or few < many
+
+
+def test_a_role_may_be_a_model_with_a_configuration_of_its_own() -> None:
+    config = {
+        "architectures": ["LlamaForSequenceClassification"],
+        "model_type": "llama",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 1000,
+        "tie_word_embeddings": False,
+        "num_labels": 1,
+    }
+    layer = 4 * 64 * 64 + 3 * 64 * 128 + 2 * 64
+    parameters = 1000 * 64 + 2 * layer + 64 + 64
+    phase = tuned(objective="ppo", reward__config_json=json.dumps(config))
+    told = {role["role"]: role["parameters"] for role in phase.details["roles"]}
+    assert told["reward"] == parameters
+    assert held(phase)["reward"] == 2 * parameters
+
+
+def test_a_configuration_that_is_none_is_refused_as_it_is_typed() -> None:
+    with pytest.raises(ScenarioError, match="no JSON object"):
+        tuned(objective="ppo", reward__config_json="{not json")
