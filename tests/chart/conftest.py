@@ -1,13 +1,14 @@
 """Hand-made plans and GPUs: the chart is tested apart from the engine that fills it in."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from planner.chart.build import lifecycle_chart
 from planner.chart.spec import ChartSpec
-from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Surroundings, Verdict
-from planner.engine.term import Component, term
+from planner.engine.plan import ModelSummary, Peak, PhaseName, PhasePlan, Plan, Room, Surroundings, Verdict
+from planner.engine.term import Component, Term, term
 from planner.hardware import Capacities, ChosenGpu
 from planner.units import GIB
 
@@ -89,6 +90,47 @@ def mockup_chart(**changes: object) -> ChartSpec:
         "captions": {"fine_tuning": "QLoRA", "serving": "32 × 8k"},
     }
     return lifecycle_chart(mockup_plan(), **{**settings, **changes})  # type: ignore[arg-type]
+
+
+SERVER = Room("DGX", 100 * GIB, 200 * GIB)
+
+
+def host_entry(component: Component, name: str, where: str, gib: float) -> Term:
+    return term(component, name, (where,), "a test", bytes=round(gib * GIB))
+
+
+def with_surroundings(
+    phase: PhasePlan, *, room: Room, host: tuple[Term, ...] = (), disk: tuple[Term, ...] = ()
+) -> PhasePlan:
+    return replace(phase, room=room, surround=lambda: Surroundings(host, disk))
+
+
+def make_host_plan(room: Room = SERVER) -> Plan:
+    """Three phases with terms of host RAM and disk; two of them read the same base model."""
+    base = host_entry("weights", "base model", "storage", 15)
+    loading = host_entry("weights", "loading the checkpoint", "host_ram", 60)
+    return make_plan(
+        {
+            "preprocessing": with_surroundings(
+                make_phase({}),
+                room=room,
+                host=(host_entry("data", "batches", "host_ram", 3), host_entry("overhead", "processes", "host_ram", 2)),
+                disk=(host_entry("data", "raw data", "storage", 24),),
+            ),
+            "training": with_surroundings(
+                make_phase({"weights": 15}),
+                room=room,
+                host=(loading, host_entry("weights", "files", "page_cache", 50)),
+                disk=(base, host_entry("optimizer_states", "checkpoints", "storage", 140)),
+            ),
+            "evaluation": with_surroundings(make_phase({"weights": 15}), room=room, disk=(base,)),
+        }
+    )
+
+
+@pytest.fixture
+def host_plan() -> Callable[..., Plan]:
+    return make_host_plan
 
 
 @pytest.fixture

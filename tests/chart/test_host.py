@@ -7,50 +7,20 @@ from planner.chart.host import NO_SERVER, host_charts, host_ram_chart, storage_c
 from planner.chart.spec import WHOLE, ChartSpec
 from planner.chart.table import chart_description, chart_table
 from planner.engine.plan import PhaseName, PhasePlan, Plan, Room, Surroundings
-from planner.engine.term import Component, Term, term
+from planner.engine.term import term
 from planner.units import GIB
 
 Phase = Callable[..., PhasePlan]
 PlanMaker = Callable[[Mapping[PhaseName, PhasePlan]], Plan]
-SERVER = Room("DGX", 100 * GIB, 200 * GIB)
-
-
-def entry(component: Component, name: str, where: str, gib: float) -> Term:
-    return term(component, name, (where,), "a test", bytes=round(gib * GIB))
-
-
-def around(phase: PhasePlan, *, room: Room = SERVER, host: tuple[Term, ...] = (), disk: tuple[Term, ...] = ()):
-    return replace(phase, room=room, surround=lambda: Surroundings(host, disk))
-
-
-def three_phases(phase: Phase, plan: PlanMaker, room: Room = SERVER) -> Plan:
-    base = entry("weights", "base model", "storage", 15)
-    loading = entry("weights", "loading the checkpoint", "host_ram", 60)
-    return plan(
-        {
-            "preprocessing": around(
-                phase({}),
-                room=room,
-                host=(entry("data", "batches", "host_ram", 3), entry("overhead", "processes", "host_ram", 2)),
-                disk=(entry("data", "raw data", "storage", 24),),
-            ),
-            "training": around(
-                phase({"weights": 15}),
-                room=room,
-                host=(loading, entry("weights", "files", "page_cache", 50)),
-                disk=(base, entry("optimizer_states", "checkpoints", "storage", 140)),
-            ),
-            "evaluation": around(phase({"weights": 15}), room=room, disk=(base,)),
-        }
-    )
+HostPlan = Callable[..., Plan]
 
 
 def chart(made: ChartSpec, phase: str):
     return next(bar for bar in made.bars if bar.phase == phase)
 
 
-def test_a_bar_holds_what_processes_hold_and_its_whisker_adds_the_page_cache(phase: Phase, plan: PlanMaker) -> None:
-    made = host_ram_chart(three_phases(phase, plan))
+def test_a_bar_holds_what_processes_hold_and_its_whisker_adds_the_page_cache(host_plan: HostPlan) -> None:
+    made = host_ram_chart(host_plan())
     data = chart(made, "preprocessing")
     assert [(segment.component, segment.size_bytes) for segment in data.segments] == [
         ("data", 3 * GIB),
@@ -65,8 +35,8 @@ def test_a_bar_holds_what_processes_hold_and_its_whisker_adds_the_page_cache(pha
     assert chart(made, "evaluation").note == "no host RAM"
 
 
-def test_shared_files_count_once_in_all_phases_together(phase: Phase, plan: PlanMaker) -> None:
-    made = storage_chart(three_phases(phase, plan))
+def test_shared_files_count_once_in_all_phases_together(host_plan: HostPlan) -> None:
+    made = storage_chart(host_plan())
     whole = made.bars[-1]
     assert whole.phase == WHOLE
     assert {segment.component: segment.size_bytes for segment in whole.segments} == {
@@ -77,8 +47,8 @@ def test_shared_files_count_once_in_all_phases_together(phase: Phase, plan: Plan
     assert chart(made, "evaluation").total_bytes == 15 * GIB
 
 
-def test_disks_have_a_line_at_four_fifths_and_one_where_they_are_full(phase: Phase, plan: PlanMaker) -> None:
-    made = storage_chart(three_phases(phase, plan))
+def test_disks_have_a_line_at_four_fifths_and_one_where_they_are_full(host_plan: HostPlan) -> None:
+    made = storage_chart(host_plan())
     assert [(line.capacity_bytes, line.judge) for line in made.capacities] == [(160 * GIB, False), (200 * GIB, True)]
     assert [line.label for line in made.capacities] == ["80\u202f% · 160.0 GiB", "NVMe · 200.0 GiB"]
     chip = made.bars[-1].chip
@@ -86,8 +56,8 @@ def test_disks_have_a_line_at_four_fifths_and_one_where_they_are_full(phase: Pha
     assert (chip.kind, made.bars[-1].verdict) == ("tight", "tight, 21.0 GiB free")
 
 
-def test_what_is_too_large_is_hatched_from_the_line_upwards(phase: Phase, plan: PlanMaker) -> None:
-    small = three_phases(phase, plan, Room("box", 50 * GIB, 150 * GIB))
+def test_what_is_too_large_is_hatched_from_the_line_upwards(host_plan: HostPlan) -> None:
+    small = host_plan(Room("box", 50 * GIB, 150 * GIB))
     ram, disk = host_charts(small)
     training = chart(ram, "training")
     assert training.overflow == (50 * GIB, 60 * GIB)
@@ -99,15 +69,15 @@ def test_what_is_too_large_is_hatched_from_the_line_upwards(phase: Phase, plan: 
     assert disk.bars[-1].verdict == "too large for the disks by 29.0 GiB"
 
 
-def test_without_a_server_bars_have_no_verdict(phase: Phase, plan: PlanMaker) -> None:
-    for made, what in zip(host_charts(three_phases(phase, plan, Room())), ("RAM", "NVMe"), strict=True):
+def test_without_a_server_bars_have_no_verdict(host_plan: HostPlan) -> None:
+    for made, what in zip(host_charts(host_plan(Room())), ("RAM", "NVMe"), strict=True):
         assert NO_SERVER.format(what=what) in made.subtitle
         assert made.capacities == ()
         assert all(bar.chip is None and bar.overflow is None for bar in made.bars)
 
 
-def test_a_server_without_figures_leaves_phases_unknown(phase: Phase, plan: PlanMaker) -> None:
-    made = host_ram_chart(three_phases(phase, plan, Room("Odd box")))
+def test_a_server_without_figures_leaves_phases_unknown(host_plan: HostPlan) -> None:
+    made = host_ram_chart(host_plan(Room("Odd box")))
     assert "RAM of Odd box is not known" in made.subtitle
     chip = chart(made, "training").chip
     assert chip is not None
@@ -115,38 +85,38 @@ def test_a_server_without_figures_leaves_phases_unknown(phase: Phase, plan: Plan
     assert chart(made, "evaluation").chip is None
 
 
-def test_a_line_far_above_all_bars_lies_beyond_the_axis(phase: Phase, plan: PlanMaker) -> None:
-    ram, disk = host_charts(three_phases(phase, plan, Room("DGX", 2048 * GIB, 30_000 * GIB)))
+def test_a_line_far_above_all_bars_lies_beyond_the_axis(host_plan: HostPlan) -> None:
+    ram, disk = host_charts(host_plan(Room("DGX", 2048 * GIB, 30_000 * GIB)))
     assert ram.capacities[0].beyond
     assert ram.axis.maximum_bytes < 200 * GIB
     assert [line.label for line in disk.capacities] == ["NVMe · 30\u202f000 GiB ↑"]
     assert "beyond the axis" in disk.footnote
-    near, _ = host_charts(three_phases(phase, plan, Room("DGX", 800 * GIB)))
+    near, _ = host_charts(host_plan(Room("DGX", 800 * GIB)))
     assert not near.capacities[0].beyond
 
 
-def test_a_shared_file_system_judges_in_place_of_nvme(phase: Phase, plan: PlanMaker) -> None:
-    made = storage_chart(three_phases(phase, plan, Room("Lustre", 100 * GIB, 500 * GIB, shared=True)))
+def test_a_shared_file_system_judges_in_place_of_nvme(host_plan: HostPlan) -> None:
+    made = storage_chart(host_plan(Room("Lustre", 100 * GIB, 500 * GIB, shared=True)))
     assert made.judge is not None
     assert made.judge.name == "Shared storage"
     assert made.subtitle.endswith("judged against Lustre (500.0 GiB shared storage)")
 
 
-def test_tables_have_the_columns_of_their_resource(phase: Phase, plan: PlanMaker) -> None:
-    ram, disk = (chart_table(made).splitlines() for made in host_charts(three_phases(phase, plan)))
+def test_tables_have_the_columns_of_their_resource(host_plan: HostPlan) -> None:
+    ram, disk = (chart_table(made).splitlines() for made in host_charts(host_plan()))
     assert ram[0].split("\t")[-3:] == ["Held (GiB)", "With page cache (GiB)", "Verdict"]
     assert ram[2].split("\t")[-3:-1] == ["60.0", "110.0"]
     assert disk[4].split("\t") == ["All phases", "24.0", "15.0", "140.0", "179.0", "tight, 21.0 GiB free"]
     assert disk[-1].split("\t") == ["NVMe", "200.0"]
-    assert chart_description(host_ram_chart(three_phases(phase, plan))).endswith("Offered: RAM · 100.0 GiB.")
+    assert chart_description(host_ram_chart(host_plan())).endswith("Offered: RAM · 100.0 GiB.")
 
 
 def test_a_role_on_gpus_of_its_own_has_a_bar_of_its_own(phase: Phase, plan: PlanMaker) -> None:
-    reward = around(phase({"weights": 15}), host=(entry("weights", "loading the checkpoint", "host_ram", 30),))
-    tuning = replace(
-        around(phase({"weights": 15}), host=(entry("weights", "loading the checkpoint", "host_ram", 60),)),
-        groups={"reward": reward},
-    )
+    def held(gib: float) -> PhasePlan:
+        loading = term("weights", "loading the checkpoint", ("host_ram",), "a test", bytes=round(gib * GIB))
+        return replace(phase({"weights": 15}), surround=lambda: Surroundings((loading,)))
+
+    tuning = replace(held(60), groups={"reward": held(30)})
     bars = host_ram_chart(plan({"fine_tuning": tuning})).bars
     assert [(bar.name, bar.group, bar.total_bytes) for bar in bars] == [
         ("Fine-tuning", "", 60 * GIB),
