@@ -8,6 +8,7 @@ from planner.catalog import load_catalog
 from planner.engine.estimate import estimate
 from planner.engine.phases.serving import plan_serving
 from planner.hardware import load_hardware
+from planner.model import read_config
 from planner.model.spec import Attention, DenseFeedForward, Embedding, Head, LayerGroup, ModelSpec, Stack
 from planner.scenario import Scenario
 from planner.scenario.serving import Serving
@@ -171,3 +172,17 @@ def test_the_encoder_of_whisper_is_done_before_anything_is_cached():
     assert answer["peak"]["moment"] == "decode"
     weights = answer["components"]["weights"]
     assert answer["peak"]["allocated_bytes"] - weights - cache < 64 * 1500 * 1280 * 2 * 3
+
+
+def test_llama_cpp_makes_four_tensors_of_the_hidden_width_for_an_encoder_without_scores():
+    # ggml-ci at build 4310, bge-small-en-v1.5 in f16, n_ctx 512, n_ubatch 2048: CUDA0 compute buffer 16.00 MiB
+    bge_small = {
+        "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384, "num_hidden_layers": 12,
+        "num_attention_heads": 12, "intermediate_size": 1536, "vocab_size": 30522, "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+    }  # fmt: skip
+    fields = {"engine": "llama.cpp", "weights": "f16", "context_length": 512, "ubatch_size": 2048}
+    chosen = HARDWARE.resolve("v100-sxm2-32gb")
+    phase = Serving.model_validate_json(json.dumps(fields | {"flash_attention": False}))
+    answer = plan_serving(phase, read_config(bge_small), [chosen], chosen, HARDWARE)
+    assert answer.details["buffers"]["compute_bytes"] == 16 * MIB

@@ -163,6 +163,12 @@ def _head_bytes(sizes: GgufSizes) -> int:
     return sizes.output + (sizes.token_embedding if sizes.tied else 0)
 
 
+def _reserved(load: ServingWorkload, micro_batch: int) -> Number:
+    """Tokens the buffers are reserved for: min(n_ctx, n_ubatch), in src/llama-context.cpp."""
+    reserved: Number = smaller(micro_batch, load.sequences * round_up(load.context_tokens, PADDING))
+    return reserved
+
+
 def _compute(load: ServingWorkload, micro_batch: int, has_head: bool, copied_head_bytes: int) -> tuple[Term, ...]:
     """The graph's fullest point: its output, or without flash attention the attention scores of one layer.
 
@@ -170,9 +176,10 @@ def _compute(load: ServingWorkload, micro_batch: int, has_head: bool, copied_hea
     """
     hidden = load.spec.stack.hidden_size
     on_gpu = has_head or (copied_head_bytes and micro_batch >= COPYING_BATCH)
-    outputs = vocabulary(load.spec) + hidden if on_gpu else 4 * hidden
-    widths = Factor("vocabulary + hidden" if on_gpu else "four tensors of the hidden width", outputs)
-    batch, width = Factor("micro-batch", micro_batch), Factor("bytes", 4)
+    scored = vocabulary(load.spec) if on_gpu else 0
+    outputs = scored + hidden if scored else 4 * hidden
+    widths = Factor("vocabulary + hidden" if scored else "four tensors of the hidden width", outputs)
+    batch, width = Factor("micro-batch", _reserved(load, micro_batch)), Factor("bytes", 4)
     at_output = RUNNING if load.flash_attention else ("sampling", "decode")
     logits = [Term("activations", "compute buffer", (batch, widths, width), at_output, COMPUTE_SOURCE)]
     if on_gpu and not has_head:
@@ -191,7 +198,7 @@ def _host(load: ServingWorkload, sizes: GgufSizes, layers: int, has_head: bool, 
     source = "src/llama-context.cpp: host compute and output buffers, as llama.cpp prints them"
     left = sum(sizes.layers[:layers]) + sizes.token_embedding + (0 if has_head else sizes.output)
     context = round_up(load.context_tokens, PADDING)
-    inputs: Number = micro_batch * (load.spec.stack.hidden_size + context) * 4
+    inputs: Number = _reserved(load, micro_batch) * (load.spec.stack.hidden_size + context) * 4
     return (
         Term("overhead", "weights on the host", (Factor("bytes in the file", left),), ("host_ram",), source),
         Term("overhead", GRAPH_INPUTS, (Factor("bytes", inputs, "micro-batch x (hidden + context) x 4"),),
