@@ -239,3 +239,24 @@ def test_no_suggestion_is_illegal_and_every_promise_is_kept(
     asked = scenario(phase, fields, {"dimensions": model}, gpus=[gpu], gpus_per_node=per_node)
     if not Case.of(asked, phase, CATALOG).errors:
         assert_kept(asked, advise(asked, phase, CATALOG))
+
+
+def test_experts_are_not_dealt_to_ranks_that_already_share_each_of_them() -> None:
+    mixture = {"preset": "Qwen/Qwen3-30B-A3B"}
+    asked = scenario("serving", {"context_length": 4096}, mixture, gpus=["rtx-4090"], gpus_per_node=8)
+    advice = advise(asked, "serving", CATALOG)
+    for suggestion in advice.suggestions:
+        serving = applied(asked, suggestion).phases.serving
+        assert serving is not None
+        assert serving.parallelism.expert <= serving.parallelism.data
+    assert_kept(asked, advice)
+
+
+def test_smaller_micro_batches_disturb_the_results_of_batch_norms() -> None:
+    levels = {}
+    for preset in ("microsoft/resnet-50", "google/vit-base-patch16-224"):
+        asked = scenario("training", {"micro_batch_size": 2048}, {"preset": preset}, gpus=["t4"])
+        found = [item for item in changes_for(Case.of(asked, "training", CATALOG)) if item.group == "micro-batch"]
+        levels[preset] = {item.level for item in found}
+        assert len(found) >= 4
+    assert levels == {"microsoft/resnet-50": {"numerics"}, "google/vit-base-patch16-224": {"speed"}}

@@ -104,11 +104,13 @@ class Search:
         return trial
 
     def _pursued(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The most promising ones up to each level, if they promise more than what they grew from."""
+        """The most promising ones up to each level, no two of which change the same groups."""
         best: dict[frozenset[str], Trial] = {}
         for level in range(len(LEVELS)):
-            up_to = sorted((trial for trial in trials if trial.level <= level), key=lambda trial: trial.promise)
-            best.update((trial.ids, trial) for trial in up_to[:WIDTH])
+            kinds: dict[frozenset[str], Trial] = {}
+            for trial in sorted((trial for trial in trials if trial.level <= level), key=lambda trial: trial.promise):
+                kinds.setdefault(frozenset(change.group for change in trial.changes), trial)
+            best.update((trial.ids, trial) for trial in list(kinds.values())[:WIDTH])
         return list(best.values())
 
     def _without_the_needless(self, trial: Trial) -> None:
@@ -131,7 +133,18 @@ def tried(base: Case, changes: Sequence[Change]) -> Trial | None:
         case = case.changed(lapsed) if lapsed else case
     except ScenarioError:
         return None
-    return None if _raises_issues(base, case) else Trial(tuple(changes), (*edits, *lapsed), case)
+    impossible = _raises_issues(base, case) or (_divides_twice(case) and not _divides_twice(base))
+    return None if impossible else Trial(tuple(changes), (*edits, *lapsed), case)
+
+
+def _divides_twice(case: Case) -> bool:
+    """Whether experts that tensor parallelism cuts would be dealt to its ranks as well, and so be held by nobody.
+
+    Megatron Core: expert tensor x expert x expert data parallel ranks are all ranks (parallel_state.py), the first as
+    many as tensor parallel ranks unless told otherwise.
+    """
+    layout = getattr(case.fields, "parallelism", None)
+    return layout is not None and layout.expert > layout.data * getattr(layout, "context", 1)
 
 
 def _raises_issues(base: Case, case: Case) -> bool:

@@ -1,15 +1,17 @@
 """Smaller batches, lengths and loads: what still fits, and micro-batches that keep the optimizer's batch as it is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.engine.advisor.change import Change, Level
 from planner.engine.case import Case, Edit
 from planner.engine.limits import limit
 from planner.engine.phases.serving_layout import WHOLE_SPLITS
+from planner.model.spec import Block, LayerGroup, NormPart, Part, Repeated
 from planner.scenario.phases import Evaluation
 from planner.scenario.serving import Serving
 from planner.scenario.step import TrainingStep
 
+BATCH_NORM = "Batch Normalization (arXiv:1502.03167)"
 ACCUMULATION = "Gradients of equal micro-batches add up to those of the whole batch (PyTorch, gradient accumulation)"
 EXACT = "The largest value that fits, by estimate"
 CUT = 64
@@ -34,17 +36,46 @@ def size_changes(case: Case) -> Iterator[Change]:
 
 
 def _micro_batches(case: Case, step: TrainingStep) -> Iterator[Change]:
-    """Parts of a micro-batch, accumulated as many times more often."""
+    """Parts of a micro-batch, accumulated as many times more often: halves, the largest that fits, single sequences."""
     whole = step.micro_batch_size
-    sizes = [size for size in range(whole // 2, 0, -1) if whole % size == 0]
-    for size in sizes if len(sizes) <= 4 else (*sizes[:3], 1):
+    largest = limit(case.scenario, case.phase, "micro_batch_size", case.catalog).largest or 1
+    parts = [size for size in range(whole // 2, 0, -1) if whole % size == 0]
+    chosen = {*parts[:3], *parts[-1:], next((size for size in parts if size <= largest), 1)} if parts else set()
+    alike = not _normalizes_batches(case)
+    for size in sorted(chosen, reverse=True):
         steps = step.gradient_accumulation_steps * (whole // size)
         edits = ((case.path("micro_batch_size"), size), (case.path("gradient_accumulation_steps"), steps))
-        title = f"Micro-batches of {size}, accumulated {steps} times"
         yield Change(
-            f"micro-batch-{size}", title, "micro-batch", "speed", edits, "More, smaller kernels; the same batch.",
-            ACCUMULATION,
-        )  # fmt: skip
+            f"micro-batch-{size}",
+            f"Micro-batches of {size}, accumulated {steps} times",
+            "micro-batch",
+            "speed" if alike else "numerics",
+            edits,
+            "More, smaller kernels; the same batch." if alike else "Norms see the statistics of smaller batches.",
+            ACCUMULATION if alike else BATCH_NORM,
+        )
+
+
+def _normalizes_batches(case: Case) -> bool:
+    """Whether norms take statistics over a batch, so that its size matters for the results."""
+    return any(
+        isinstance(part, NormPart) and part.norm.kind == "batchnorm"
+        for stack in case.spec.stacks
+        for part in _flat((*stack.before, *stack.after, *(part for group in stack.groups for part in _own(group))))
+    )
+
+
+def _own(group: LayerGroup) -> tuple[Part, ...]:
+    """What a layer holds that is known by its parts alone."""
+    return (*group.extra, *(group.mixer.parts if isinstance(group.mixer, Block) else ()))
+
+
+def _flat(parts: Iterable[Part]) -> Iterator[Part]:
+    for part in parts:
+        if isinstance(part, Repeated):
+            yield from _flat(part.parts)
+        else:
+            yield part
 
 
 def _largest(case: Case, field: str, level: Level, title: str, costs: str) -> Iterator[Change]:
