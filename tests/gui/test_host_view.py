@@ -1,8 +1,8 @@
 """The view of host RAM and storage: built when looked at, driven by its tab, server, charts, table and keys."""
 
 import pytest
-from PySide6.QtCore import QPoint, QRectF, Qt
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QImage, QPainter, QWheelEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar
 
 from planner.chart.paint import paint
@@ -288,3 +288,20 @@ def test_a_phase_that_is_left_out_goes_from_charts_and_table(window, host):
     assert "serving" not in host.table.table.rows
     window.session.look_at(phase="serving", component=None)
     assert "not planned" in window.why.body.toPlainText()
+
+
+def test_the_wheel_over_a_chart_is_left_to_the_page(host):
+    view = host.ram.plot.viewport()
+    middle = QPointF(view.rect().center())
+    turned = QWheelEvent(
+        middle,
+        QPointF(view.mapToGlobal(middle.toPoint())),
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(view, turned)
+    assert not turned.isAccepted()
