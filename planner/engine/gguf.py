@@ -32,6 +32,12 @@ CATEGORIES = {
 """llama.cpp's name for the role of a tensor; what is not listed takes the mixture's default type."""
 
 
+FULL_TABLES = ("embed_positions", "position_embedding", "position_embeddings", "wpe", "token_type_embeddings")
+"""Tables that stay float32 beside the token table: POS_EMBD and TOKEN_TYPES in convert_hf_to_gguf.py."""
+
+LEFT_OUT = "pooler"
+"""What the converter drops from an encoder: llama.cpp pools the last layer's output itself."""
+
 FILE_TOLERANCE = 0.15
 """A file whose sum is further from the mixture's holds another format."""
 
@@ -139,8 +145,9 @@ def gguf_sizes(spec: ModelSpec, mix: GgufMix) -> GgufSizes:
             for layer in _layers_of(spec, weight):
                 per_layer[layer] += _layer_tensor_bytes(spec, mix, weight, layer)
         elif weight.block == "embedding":
-            ends["embedding"] += count * tensor_bytes(weight.shape, mix.output if tied else mix.token_embedding)
-        else:
+            chosen = mix.output if tied else mix.token_embedding
+            ends["embedding"] += count * tensor_bytes(weight.shape, "f32" if weight.role in FULL_TABLES else chosen)
+        elif weight.role != LEFT_OUT:
             ends["output"] += count * tensor_bytes(weight.shape, "f32" if len(weight.shape) == 1 else mix.output)
     sizes = GgufSizes(ends["embedding"], tuple(per_layer), ends["output"], tied)
     stored = spec.quantization.stored_bytes if spec.quantization is not None else None

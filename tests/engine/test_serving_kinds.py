@@ -175,7 +175,8 @@ def test_the_encoder_of_whisper_is_done_before_anything_is_cached():
 
 
 def test_llama_cpp_makes_four_tensors_of_the_hidden_width_for_an_encoder_without_scores():
-    # ggml-ci at build 4310, bge-small-en-v1.5 in f16, n_ctx 512, n_ubatch 2048: CUDA0 compute buffer 16.00 MiB
+    # ggml-ci at build 4310, bge-small-en-v1.5 in f16, n_ctx 512, n_ubatch 2048: model size 63.84 MiB, of which
+    # 23.11 MiB on the CPU; CUDA0 compute buffer 16.00 MiB
     bge_small = {
         "model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384, "num_hidden_layers": 12,
         "num_attention_heads": 12, "intermediate_size": 1536, "vocab_size": 30522, "max_position_embeddings": 512,
@@ -185,4 +186,7 @@ def test_llama_cpp_makes_four_tensors_of_the_hidden_width_for_an_encoder_without
     chosen = HARDWARE.resolve("v100-sxm2-32gb")
     phase = Serving.model_validate_json(json.dumps(fields | {"flash_attention": False}))
     answer = plan_serving(phase, read_config(bge_small), [chosen], chosen, HARDWARE)
-    assert answer.details["buffers"]["compute_bytes"] == 16 * MIB
+    buffers = answer.details["buffers"]
+    assert buffers["compute_bytes"] == 16 * MIB
+    assert buffers["model_total_bytes"] == pytest.approx(63.84 * MIB, abs=0.005 * MIB)
+    assert buffers["model_total_bytes"] - buffers["model_gpu_bytes"] == pytest.approx(23.11 * MIB, abs=0.005 * MIB)
