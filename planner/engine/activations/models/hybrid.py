@@ -189,7 +189,9 @@ def _run_model(t: Tape, model: HybridModel, ids: Tensor) -> Tensor:
         hidden_states = inputs_embeds
         for layer in model.layers:
             with t.layer(layer.slot), t.module("layer", HYBRID):
-                hidden_states = _checkpointed(t, model, layer, hidden_states, tables, mask)
+                # A checkpoint holds what its layer was called with; a state space is given no mask of attention's.
+                own = mask if layer.kind.attends else None
+                hidden_states = _checkpointed(t, model, layer, hidden_states, tables, own)
         result = _norm(t, body, model.norm, hidden_states, "norm")
         del positions, inputs_embeds
         return result
