@@ -16,8 +16,8 @@ from planner.gui.widgets.elided_label import ElidedLabel
 from planner.gui.widgets.properties import text_label
 from planner.gui.widgets.search_popup import PickerButton
 
-CHART_HEIGHT = 320
-"""The least that a chart here is given; what does not fit the window is scrolled to."""
+CHART_WIDTH, CHART_HEIGHT = 520, 320
+"""The least that a chart here is given: seven columns keep their words. What does not fit the window is scrolled to."""
 _AROUND = 8
 NOTHING_STATED = "No RAM stated: bars without a verdict"
 
@@ -52,13 +52,12 @@ class HostView(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(10)
         for card in (self.ram, self.storage):
-            card.setMinimumHeight(CHART_HEIGHT)
+            card.setMinimumSize(CHART_WIDTH, CHART_HEIGHT)
             column.addWidget(card, 1)
         column.addWidget(self.table)
         scroll = FollowingScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(inside)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
@@ -78,7 +77,7 @@ class HostView(QWidget):
         bar = QFrame()
         bar.setProperty("card", True)
         self.server = PickerButton("Server that judges", lambda: server_choices(self._session.catalog))
-        self.server.setMinimumWidth(210)
+        self.server.setMinimumWidth(110)
         self.server.chosen.connect(lambda key: self._session.edit(("hardware", "node"), key or None))
         caption = text_label("Server", "label")
         caption.setBuddy(self.server)
@@ -92,8 +91,8 @@ class HostView(QWidget):
         row.setContentsMargins(12, 7, 8, 7)
         row.setSpacing(8)
         row.addWidget(caption)
-        row.addWidget(self.server)
-        row.addWidget(self.offer, 1)
+        row.addWidget(self.server, 3)
+        row.addWidget(self.offer, 4)
         row.addWidget(self.more)
         return bar
 
