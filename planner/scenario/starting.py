@@ -125,6 +125,8 @@ def _generates(model: object) -> bool:
         return True
     if model.task is not None:
         return model.task in GENERATING_TASKS
+    if "_class_name" in model.config:  # a pipeline of diffusers
+        return False
     named = model.config.get("architectures")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     return not names or any(ending in name for name in names for ending in GENERATING)

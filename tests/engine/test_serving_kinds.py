@@ -154,6 +154,13 @@ def test_engines_of_tokens_say_that_they_serve_no_model_of_images_alone():
     assert told == {"vllm": True, "sglang": True, "llama.cpp": True, "transformers": False}
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "transformers"])
+def test_engines_of_language_models_say_that_they_serve_no_pipelines(engine):
+    weights = "q8_0" if engine == "llama.cpp" else "fp16"
+    told = serving("runwayml/stable-diffusion-v1-5", "l4", engine=engine, weights=weights)["warnings"]
+    assert any("no diffusion pipelines" in text for text in told) == (engine != "transformers")
+
+
 def test_sglang_counts_what_an_encoder_leaves_in_the_cache_of_each_request():
     answer = serving("openai/whisper-large-v3", "l4", engine="sglang", weights="fp16", context_length=448)
     pool = answer["engine_budget"]["l4"]["kv_cache_bytes"]

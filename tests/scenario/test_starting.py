@@ -41,6 +41,7 @@ def test_every_preset_can_be_planned_through_its_life_without_a_contradiction() 
         ({"max_position_embeddings": 512, "architectures": ["BertForMaskedLM"]}, 512, 512, "transformers"),
         ({"text_config": {"max_position_embeddings": 2048}}, 2048, 2048, "vllm"),
         ({"max_position_embeddings": "many", "architectures": "Llama"}, 4096, 8192, "vllm"),
+        ({"_class_name": "StableDiffusionPipeline", "components": {}}, 4096, 8192, "transformers"),
         ({}, 4096, 8192, "vllm"),
     ],
 )

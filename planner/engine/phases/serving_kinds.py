@@ -16,8 +16,13 @@ def unserved(phase: Serving, spec: ModelSpec) -> tuple[str, ...]:
             "Weights of this pipeline are exact, but only one frame is denoised and none decoded: what the frames of a "
             "video take is not counted.",
         )
-    if phase.engine == "transformers" or spec.task == "diffusion":
+    if phase.engine == "transformers":
         return ()
+    if spec.task == "diffusion":
+        return (
+            f"{ENGINES[phase.engine]} serves no diffusion pipelines: what it would reserve means nothing here. Choose "
+            "Transformers, which stands for diffusers.",
+        )
     if phase.engine == "vllm" and spec.task == "seq2seq-lm" and _newer(phase.engine_version):
         return (
             "vLLM serves no encoder with a decoder but Whisper since 0.11 (vllm-project/vllm#24907): with this "
