@@ -64,7 +64,7 @@ class BloomBody:
             hidden_states = normalise(t, norm, inputs_embeds, "word_embeddings_layernorm")
             alibi = _alibi(t, recipe, shape, hidden_states.dtype)
             mask = causal_mask(t, recipe, shape, inputs_embeds.dtype)
-            outputs: tuple[Tensor, Tensor] | None = None
+            outputs: tuple[Tensor, Tensor | None] | None = None
             for layer in model.layers:
                 with t.layer(layer.slot), t.module("layer", f"{BLOOM}: BloomBlock.forward"):
                     outputs = _run_layer(t, recipe, layer, hidden_states, alibi, mask)
@@ -102,16 +102,11 @@ def _alibi(t: Tape, recipe: Recipe, shape: LayerShape, dtype: str) -> Tensor:
 
 def _run_layer(
     t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, alibi: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    weights: list[Tensor] = []
+) -> tuple[Tensor, Tensor | None]:
+    def forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
+        return _block(t, layer, x, alibi, mask)
 
-    def forward(x: Tensor) -> Tensor:
-        output, probabilities = _block(t, layer, x, alibi, mask)
-        weights[:] = [probabilities]
-        return output
-
-    output = checkpointed(t, recipe.checkpointing, forward, hidden_states)
-    return output, weights.pop()
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
 
 
 def _block(

@@ -102,15 +102,10 @@ class FalconBody:
         sin: Tensor,
         mask: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        weights: list[Tensor | None] = []
+        def forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
+            return self._layer(t, layer, x, cos, sin, mask)
 
-        def forward(x: Tensor) -> Tensor:
-            output, scores = self._layer(t, layer, x, cos, sin, mask)
-            weights[:] = [scores]
-            return output
-
-        output = checkpointed(t, recipe.checkpointing, forward, hidden_states)
-        return output, weights.pop()
+        return checkpointed(t, recipe.checkpointing, forward, hidden_states)
 
     def _layer(
         self, t: Tape, layer: CausalLayer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None

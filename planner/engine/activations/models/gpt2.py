@@ -107,21 +107,29 @@ def _make_separate(t: Tape, recipe: Recipe, shape: LayerShape) -> LayerParts:
 
 def _run_layer(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     def forward(x: Tensor) -> Tensor:
+        return whole(x)[0]
+
+    def whole(x: Tensor) -> tuple[Tensor, Tensor | None]:
         return _block(t, recipe, layer, x, mask)
 
+    if "q_proj" in layer.parts.linears:
+        # `GPTNeoBlock.forward` returns the attention weights too, which a reentrant checkpoint gives a gradient.
+        return checkpointed(t, recipe.checkpointing, whole, hidden_states)[0]
     return checkpointed(t, recipe.checkpointing, forward, hidden_states)
 
 
-def _block(t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+def _block(
+    t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     norms, drops = layer.parts.norms, layer.shape.hidden_dropout
     residual = hidden_states
     hidden_states = normalise(t, norms["ln_1"], hidden_states, "ln_1")
-    attn_output, _weights = _attention(t, layer, hidden_states, mask, drops=drops)
+    attn_output, weights = _attention(t, layer, hidden_states, mask, drops=drops)
     hidden_states = ops.add(t, attn_output, residual, "residual sum")
     residual = hidden_states
     hidden_states = normalise(t, norms["ln_2"], hidden_states, "ln_2")
     feed_forward = _mlp(t, layer, hidden_states, drops=drops)
-    return ops.add(t, residual, feed_forward, "residual sum")
+    return ops.add(t, residual, feed_forward, "residual sum"), weights
 
 
 def _attention(
