@@ -21,16 +21,16 @@ MOMENTS = ("start_of_step", "forward", "end_of_forward", "backward", "optimizer_
 def name(case: dict[str, Any]) -> str:
     step, spread = case["step"], case["step"]["parallelism"]
     kind = f"{case['model']}/{spread['sharding_backend']}/{spread['data']}/{spread.get('shard_replicas', 1)}"
-    return f"{kind}/{spread['fsdp_reduce_dtype']}/{step.get('activation_checkpointing', 'none')}"
+    further = f"{step.get('method', 'full')}/{'offload' if 'offload' in step else 'gpu'}"
+    return f"{kind}/{spread['fsdp_reduce_dtype']}/{step.get('activation_checkpointing', 'none')}/{further}"
 
 
 @pytest.mark.parametrize("case", DATA["cases"], ids=name)
 def test_a_rank_holds_what_the_trace_shows(case: dict[str, Any]) -> None:
     chosen = {"precision": "amp-bf16", "optimizer_implementation": "fused"} | case["step"]
-    document = {
-        "model": {"config": DATA["models"][case["model"]], "task": "causal-lm"}, "phases": {"training": chosen},
-    }  # fmt: skip
-    moments = estimate(Scenario.of(document), load_catalog()).phases["training"].moments
+    phase: Any = "fine_tuning" if "method" in chosen else "training"
+    document = {"model": {"config": DATA["models"][case["model"]], "task": "causal-lm"}, "phases": {phase: chosen}}
+    moments = estimate(Scenario.of(document), load_catalog()).phases[phase].moments
     found = [moments[moment].allocated_bytes for moment in MOMENTS]
     assert found == pytest.approx(case["traced"], rel=0.002)
 

@@ -48,6 +48,20 @@ class Unit:
         sharding = self.owner.sharding
         return "fp8" if sharding.gathers_fp8 and self.kind != ROOT else sharding.compute_dtype
 
+    @property
+    def gradient(self) -> str:
+        """The dimension of its gradients. With the original parameters, a flat one's holds frozen parts too.
+
+        Without them a flat parameter is trained as a whole or not at all, so that adapters are units of their own
+        (peft `utils/other.py: fsdp_auto_wrap_policy`).
+        """
+        return f"unit {self.kind}" if self.owner.sharding.keeps_gradients else f"trained in {self.kind}"
+
+    @property
+    def gradient_shard(self) -> str:
+        """The dimension of a rank's part of them."""
+        return f"shard of {self.kind}" if self.owner.sharding.keeps_gradients else f"trained shard of {self.kind}"
+
     def unshard(self, t: Tape) -> None:
         """Cast the shard, gather everybody's: into the flat parameter itself, or for a later copy into parameters."""
         if self.gathered is not None or self.parameters is not None:
@@ -143,23 +157,23 @@ class Unit:
     def _scatter_flat(self, t: Tape, gradients: list[Tensor]) -> None:
         """FSDP1: the flat parameter's gradient, its cast to the reduce dtype, and the shard, all at once."""
         sharding = self.owner.sharding
-        flat = t.new((f"trained in {self.kind}",), sharding.compute_dtype, "flat gradient", GRADIENTS)
+        flat = t.new((self.gradient,), sharding.compute_dtype, "flat gradient", GRADIENTS)
         t.tick("gradients joined")
         gradients.clear()
         self.parameters = None
         cast = flat
         if sharding.reduce_dtype != sharding.compute_dtype:
-            cast = t.new((f"trained in {self.kind}",), sharding.reduce_dtype, "flat gradient, cast", GRADIENTS)
+            cast = t.new((self.gradient,), sharding.reduce_dtype, "flat gradient, cast", GRADIENTS)
             t.tick("flat gradient cast")
         self._keep_shard(t)
         del flat, cast
 
     def _keep_shard(self, t: Tape) -> None:
         sharding = self.owner.sharding
-        shard = t.new((f"trained shard of {self.kind}",), sharding.reduce_dtype, "sharded gradients", GRADIENTS)
+        shard = t.new((self.gradient_shard,), sharding.reduce_dtype, "sharded gradients", GRADIENTS)
         t.tick("reduce-scatter")
         if sharding.reduce_dtype != sharding.shard_dtype:
-            shard = t.new((f"trained shard of {self.kind}",), sharding.shard_dtype, "sharded gradients", GRADIENTS)
+            shard = t.new((self.gradient_shard,), sharding.shard_dtype, "sharded gradients", GRADIENTS)
             t.tick("sharded gradients, cast")
         if not sharding.offloads:
             self.owner.scattered.append(shard)
@@ -200,8 +214,10 @@ class FullyShard:
             return []
         made: list[Tensor] = []
         for slot, unit in self.units.items():
+            if not any(weight.requires_grad for weight in unit.weights):
+                continue
             with t.layer(slot), t.module("fsdp", self.source):
-                dims = (f"trained shard of {unit.kind}",)
+                dims = (unit.gradient_shard,)
                 made.append(t.new(dims, self.sharding.shard_dtype, "sharded gradients of the last step", GRADIENTS))
         return made
 
@@ -215,8 +231,12 @@ class FullyShard:
         return out
 
     def after_backward(self, t: Tape) -> None:
-        """The final callback: the root's gradients, and the last buffers."""
+        """The final callback: the root's gradients, those of units whose input needed none, and the last buffers."""
         self.root.post_backward(t)
+        for unit in self.units.values():
+            if unit.stays_to_the_end and unit is not self.root:
+                with t.layer(unit.slot):
+                    unit.post_backward(t)
         self.reduce_input = None
 
 
@@ -281,7 +301,7 @@ def unit_symbols(
         ):
             sizes = [_elements(weight, symbols) for weight in counted]
             elements = sum(sizes)
-            own = () if shapes is None or not counted else shapes.get(kind, ())
+            own = () if shapes is None else _true_shapes(counted, shapes.get(kind, ()), symbols)
             if elements and sum(prod(shape) for shape in own) == elements:
                 share = sum(prod(row_share(shape, ranks, cuts_experts=cuts_experts)) for shape in own)
                 found += [
@@ -296,6 +316,19 @@ def unit_symbols(
                 Factor(shard, -(-whole // ranks), f"{whole} {title} / {ranks} ranks"),
             ]
     return tuple(found)
+
+
+def _true_shapes(
+    counted: Sequence[UnitWeight], own: tuple[tuple[int, ...], ...], symbols: Mapping[str, Factor]
+) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the model's own weights, if they are counted, and of adapters beside them: (rank, …) or (…, rank)."""
+    adapters: list[tuple[int, ...]] = []
+    for weight in counted:
+        if "rank" in weight.dims:
+            dims = [int(symbols[dim].value) if isinstance(dim, str) else dim for dim in weight.dims]
+            first = dims[0] if weight.dims[0] == "rank" else prod(dims[:-1])
+            adapters.append((first, prod(dims) // first))
+    return (*(own if len(adapters) < len(counted) else ()), *adapters)
 
 
 def _elements(weight: UnitWeight, symbols: Mapping[str, Factor]) -> int:

@@ -111,6 +111,8 @@ def lower(
     weight_dtype, autocast = PRECISIONS[precision]
     if sharding is not None:
         weight_dtype, autocast = sharding.compute_dtype, None
+        # Adapters are gathered with the unit that they are part of.
+        lora = None if lora is None else replace(lora, dtype=weight_dtype)
     if spec.task == "diffusion" and lora is not None and weight_dtype != "fp32":
         # The scripts of diffusers cast frozen weights to 16 bits and still run the denoiser under autocast
         # (`accelerator.prepare`), so that the adapters compute in 16 bits too.

@@ -5,7 +5,7 @@ None of it depends on how many tokens a step sees, so it is counted once for all
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
+from math import ceil, prod
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
@@ -310,6 +310,10 @@ def _adapter_weights(choices: StateChoices, tensors: tuple[ParameterTensor, ...]
     ranks = Shards.of(choices.parallelism).weights
     if choices.offload.parameters != "none" and ranks > 1:
         return ()
+    if shares_rows(choices.parallelism):
+        own = sum(prod(row_share(tensor.shape, ranks)) * tensor.multiplicity for tensor in tensors)
+        shared = Factor(factors[0].name, own, f"rows of {elements} / {ranks} ranks")
+        return (Term("weights", "adapters", (shared, *factors[1:]), ALL, ADAPTERS),)
     return divided((Term("weights", "adapters", factors, ALL, ADAPTERS),), ranks)
 
 
