@@ -162,8 +162,9 @@ def test_offloading_is_not_advised_where_the_server_has_no_ram_for_it() -> None:
 
 def test_progress_is_told_and_the_search_is_bounded() -> None:
     heard: list[tuple[int, int]] = []
-    asked = scenario("fine_tuning", {"method": "full"}, gpus=["t4"])
-    advice = advise(asked, "fine_tuning", CATALOG, tell=lambda done, most: heard.append((done, most)))
+    asked = scenario("evaluation", {"batch_size": 64, "sequence_length": 4096, "precision": "fp32"}, gpus=["l40s"])
+    advice = advise(asked, "evaluation", CATALOG, tell=lambda done, most: heard.append((done, most)))
+    assert advice.tried > 5
     assert [done for done, _ in heard] == list(range(1, advice.tried + 1))
     assert all(done <= most + 10 for done, most in heard)
 
