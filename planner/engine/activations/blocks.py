@@ -224,7 +224,7 @@ def _kernel_norm_backward(t: Tape, gradients: Gradients, saved: Sequence[Tensor]
 def rotary_tables(t: Tape, head_dim: str, dtype: str) -> tuple[Tensor, Tensor]:
     """`LlamaRotaryEmbedding.forward`: cosines and sines, shared by all layers."""
     with t.module("rotary_emb", f"{LLAMA}: LlamaRotaryEmbedding.forward"), t.no_grad():
-        angles = t.new((1, "sequence", head_dim), "fp32", "angles")
+        angles = t.new(("batch" if t.own_positions else 1, "sequence", head_dim), "fp32", "angles")
         t.tick("angles")
         cos = ops.elementwise(t, ops.elementwise(t, angles, "cos"), "scaled cos")
         sin = ops.elementwise(t, ops.elementwise(t, angles, "sin"), "scaled sin")

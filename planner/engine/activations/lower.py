@@ -170,6 +170,8 @@ def lower(
     if trained_layers is not None and not _trains(recipe):
         recipe = replace(recipe, lora=None)
         approximations = (*approximations, ALL_TRAINED)
+    if found.doubts is not None:
+        approximations = (*approximations, *found.doubts(recipe))
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     derived = found.derived(loads) if found.derived is not None else ()
     symbols = dict(_model_symbols(spec, loads.tensor_parallel, loads.loss_parallel))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from planner.engine.activations.recipe import Body
+from planner.engine.activations.recipe import Body, Recipe
 from planner.engine.term import Factor, Number
 
 RECORDED = 3
@@ -91,6 +91,8 @@ class Found:
     layers: Mapping[str, int]
     derived: Callable[[Loads], tuple[Factor, ...]] | None = None
     """Dimensions that follow from the workload, such as the patches of an image."""
+    doubts: Callable[[Recipe], tuple[str, ...]] | None = None
+    """What of a step of this kind is known not to be told tensor by tensor."""
 
 
 def divided(name: str, whole: int, parts: int) -> Factor:

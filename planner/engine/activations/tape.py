@@ -182,6 +182,8 @@ class Tape:
     """By slot: what gathers and scatters the weights of a layer around its run."""
     images: "Callable[[Tape, Tensor], Tensor] | None" = None
     """What puts the features of images in the place of their tokens, once these are embedded."""
+    own_positions: bool = False
+    """Every sequence of the batch has positions of its own, such as those of images in height and width."""
     own_parameters: dict[str, Tensor] = field(default_factory=dict)
     held: list[Tensor] = field(default_factory=list)
     """What the callers of the model hold until its forward pass, with the loss, has returned."""

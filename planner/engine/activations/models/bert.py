@@ -135,11 +135,15 @@ def run_model(t: Tape, model: Bert, ids: Tensor) -> Tensor:
     """`BertModel.forward`, without the pooler."""
     with t.module("model", f"{BERT}: BertModel.forward"):
         embedding_output = _embed(t, model, ids)
+        recipe = model.recipe
         if model.distances is not None:
             mask: Tensor | None = _position_bias(t, model.distances)
+            # A reentrant region has one input only; with biases beside it, it is told without reentrance.
+            how = recipe.checkpointing
+            recipe = replace(recipe, checkpointing="non-reentrant" if how == "reentrant" else how)
         else:
             mask = bidirectional_mask(t, model.body.layer, embedding_output)
-        return run_encoder(t, model.recipe, model.layers, bert_layer, embedding_output, mask)
+        return run_encoder(t, recipe, model.layers, bert_layer, embedding_output, mask)
 
 
 def _position_bias(t: Tape, distances: Tensor) -> Tensor:

@@ -36,6 +36,7 @@ from planner.engine.term import Factor
 from planner.model.spec import LAYER_NORM, ModelSpec, NormPart, Stack, Table
 from planner.model.spec import Linear as LinearPart
 
+CHECKPOINTED = "What checkpointed layers with disentangled attention share is counted roughly."
 DEBERTA = "transformers 5.24, models/deberta_v2/modeling_deberta_v2.py"
 
 
@@ -214,7 +215,11 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     normed = any(isinstance(part, NormPart) for part in stack.after)
     body = DebertaBody(layer, head, normed, setting.training and stack.embedding.dropout > 0)
     symbols = (*encoder_symbols(layer, group, setting), Factor(DISTANCES, rows))
-    return Found(body, symbols, {"0": group.count})
+    return Found(body, symbols, {"0": group.count}, doubts=_doubts)
+
+
+def _doubts(recipe: Recipe) -> tuple[str, ...]:
+    return () if recipe.checkpointing == "none" else (CHECKPOINTED,)
 
 
 def _distances(stack: Stack) -> int | None:

@@ -28,6 +28,7 @@ from planner.engine.activations.tape import Tape, Tensor
 from planner.engine.activations.weight_book import Place, WeightBook
 from planner.model.spec import Attention, DenseFeedForward, LayerGroup, ModelSpec, Norm, NormPart
 
+AVERAGED = "The mean of all tokens behind reentrant checkpoints is counted roughly."
 MODERNBERT = "transformers 5.24, models/modernbert/modeling_modernbert.py"
 
 
@@ -279,7 +280,11 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         )
     layers = {str(index): group.count for index, group in enumerate(stack.groups)}
     averages = spec.head is not None and spec.head.averages
-    return Found(ModernBertBody(kinds, norm, head, averages), tuple(symbols), layers)
+
+    def doubts(recipe: Recipe) -> tuple[str, ...]:
+        return (AVERAGED,) if averages and recipe.checkpointing == "reentrant" else ()
+
+    return Found(ModernBertBody(kinds, norm, head, averages), tuple(symbols), layers, doubts=doubts)
 
 
 TASKS = (

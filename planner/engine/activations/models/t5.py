@@ -22,6 +22,9 @@ from planner.engine.activations.weight_book import Place, WeightBook
 from planner.engine.term import Factor
 from planner.model.spec import RMS_NORM, Attention, DenseFeedForward, LayerGroup, ModelSpec, Stack, Table
 
+CHECKPOINTED = (
+    "Relative positions, which the first checkpointed layer makes for all, are counted as kept outside of it."
+)
 T5 = "transformers 5.24, models/t5/modeling_t5.py"
 
 
@@ -138,7 +141,11 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     def derived(loads: Loads) -> tuple[Factor, ...]:
         return decoder_symbols(loads)
 
-    return Found(body, tuple(symbols), layers, derived)
+    return Found(body, tuple(symbols), layers, derived, _doubts)
+
+
+def _doubts(recipe: Recipe) -> tuple[str, ...]:
+    return () if recipe.checkpointing == "none" else (CHECKPOINTED,)
 
 
 def _tables(stack: Stack) -> list[Table]:

@@ -4,7 +4,7 @@ Sources: transformers 5.24, `models/llava/modeling_llava.py: LlavaModel.forward`
 `models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLModel.forward`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -36,6 +36,10 @@ from planner.model.spec import (
 from planner.model.spec import Tensor as TensorPart
 
 CLASS_TOKEN = {"class_embedding", "pre_layrnorm"}
+ONE_LAYER_CAST = "Masks that autocast copies for a language model behind one projecting layer are not all counted."
+HEAD_CAST = "Autocast's copies of the pooling head's weights, whose output nobody reads, are not counted."
+POOLED_REENTRANT = "Reentrant checkpointing of a tower whose patches are averaged is counted roughly."
+FRAMES_EAGER = "Eager attention in fp32 over patches that span frames is counted roughly."
 FRAMES = 3
 """Dimensions of a patch that spans frames."""
 
@@ -109,6 +113,8 @@ class VisionLanguage:
             return scatter_features(t, embedded, features)
 
         t.images = with_features
+        # Qwen-VL counts rows and columns of each image (`get_rope_index`).
+        t.own_positions = isinstance(self.body.tower, QwenTowerShape)
 
     def _look_away(self, t: Tape) -> None:
         t.images = None
@@ -136,7 +142,31 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
         return (*own, *_image_dims(stack, loads))
 
     widths = (Factor(WIDTH, stack.hidden_size), *patch_symbols(stack))
-    return Found(body, (*language.symbols, *symbols, *widths), {**language.layers, **layers}, derived)
+    return Found(
+        body,
+        (*language.symbols, *symbols, *widths),
+        {**language.layers, **layers},
+        derived,
+        _doubts(stack, body, setting),
+    )
+
+
+def _doubts(stack: Stack, body: VisionLanguageBody, setting: Setting) -> Callable[[Recipe], tuple[str, ...]]:
+    """Where traces of the classes hold more than what is told."""
+    tower = body.tower
+    unread_head = any(piece.name == "probe" for piece in stack.after if isinstance(piece, TensorPart))
+    kind = tower.projector.kind if isinstance(tower, PlainTowerShape) else None
+
+    def doubts(recipe: Recipe) -> tuple[str, ...]:
+        known = (
+            (HEAD_CAST, unread_head and recipe.autocast is not None),
+            (ONE_LAYER_CAST, kind == "one-layer" and recipe.autocast is not None),
+            (POOLED_REENTRANT, kind == "pooled" and recipe.checkpointing == "reentrant"),
+            (FRAMES_EAGER, kind is None and recipe.weight_dtype == "fp32" and setting.attention == "eager"),
+        )
+        return tuple(text for text, holds in known if holds)
+
+    return doubts
 
 
 FoundTower = tuple[PlainTowerShape | QwenTowerShape, tuple[Factor, ...], dict[str, int]]
