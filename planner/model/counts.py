@@ -1,11 +1,21 @@
 """Exact counts of a model, each a sum over its parameter tensors."""
 
+from collections.abc import Iterable
 from math import ceil, prod
 
 from planner.model.spec import Linear, ModelSpec, ParallelMixers, RecurrentMixer
 from planner.model.weights import Weight, layer_weights, stack_weights, weights
 
 BYTES_16_BIT = 2
+DIFFUSERS_PATHS = {
+    "proj": "ff.net.0.proj",
+    "net.2": "ff.net.2",
+    "ff.proj": "ff.net.0.proj",
+    "ff.out": "ff.net.2",
+    "ff_context.proj": "ff_context.net.0.proj",
+    "ff_context.out": "ff_context.net.2",
+}
+"""Paths of a denoiser's feed-forward layers in diffusers, by the names that they have here."""
 
 
 def parameters(spec: ModelSpec) -> int:
@@ -168,17 +178,27 @@ def lora_targets(spec: ModelSpec, targets: str | tuple[str, ...] = "all-linear")
             return False
         if targets == "all-linear":
             return weight.block != "head" or (predicts_tokens and weight.role in transform)
-        if targets == "attention":
-            # Residual and joint blocks of a denoiser hold more than their attention.
-            looks = (
-                spec.task != "diffusion"
-                or "to_" in weight.role
-                or weight.role.endswith(("_q_proj", "_k_proj", "_v_proj"))
-            )
-            return looks and weight.block in ("mixer", "cross_attention")
-        return weight.role in targets or f"{weight.role}.0" in targets
+        attends = weight.block in ("mixer", "cross_attention")
+        if spec.task == "diffusion":
+            return attends and _attends(weight.role) if targets == "attention" else _named(weight.role, targets)
+        return attends if targets == "attention" else weight.role in targets
 
     return tuple((weight, copies) for weight, copies in weights(spec) if chosen(weight))
+
+
+def _attends(role: str) -> bool:
+    """Whether a linear layer of a denoiser's block belongs to its attention, beside modulation and feed-forward."""
+    return role.rpartition(".")[2].startswith(("to_", "add_"))
+
+
+def _named(role: str, targets: Iterable[str]) -> bool:
+    """Whether a layer of a denoiser is one of the modules that diffusers' scripts name (`attn.to_q`, `ff.net.2`).
+
+    PEFT takes a name for the end of a module's path.
+    """
+    wanted = [target.removeprefix("attn.").removesuffix(".0") for target in targets]
+    path = DIFFUSERS_PATHS.get(role, role)
+    return any(name == target or name.endswith(f".{target}") for name in (role, path) for target in wanted)
 
 
 def state_elements(spec: ModelSpec) -> tuple[int, int]:

@@ -27,6 +27,8 @@ class Conditions:
     latents: Dims
     embeddings: Dims
     others: tuple[tuple[str, Dims], ...] = ()
+    packed: Dims | None = None
+    """The shape in which the denoiser reads the latents, where the script packs them into tokens."""
 
 
 Predict = Callable[[Tape, Tensor, Tensor, dict[str, Tensor]], Tensor]
@@ -43,6 +45,8 @@ class Denoiser:
     encoder: EncoderWeights | None
     """What makes latents of images within the step."""
     predict: Predict
+    flows: bool = False
+    """It predicts the way from the image to the noise (flow matching), and the script writes its loss in Python."""
 
     def inputs(self, t: Tape) -> dict[str, Tensor]:
         """The loader's batch: images and prompts, or what was made of them ahead."""
@@ -83,12 +87,19 @@ class Denoiser:
         noisy = ops.add(
             t, ops.elementwise(t, latents, "share of latents"), ops.elementwise(t, noise, "share of noise"), "noisy"
         )
+        packed = self.conditions.packed
+        read = noisy if packed is None else ops.contiguous(t, noisy, *packed, label="packed latents")
         t.autocast = self.recipe.autocast
-        predicted = self.predict(t, noisy, embeddings, others)
+        predicted = ops.view(t, self.predict(t, read, embeddings, others), *noisy.dims)
         t.autocast = None
         t.weight_copies.clear()
         if self.recipe.autocast is not None:
             predicted = ops.to(t, predicted, "fp32", "prediction in fp32")
+        if self.flows:
+            weighting = t.new(("batch",), latents.dtype, "weights of the loss")
+            target = ops.add(t, noise, latents, "noise less latents")
+            loss = _weighted_loss(t, predicted, target, weighting)
+            return loss, (latents, embeddings, others, noise, noisy, read, predicted, target, weighting)
         with t.module("loss"):
             target = ops.to(t, noise, "fp32", "target in fp32")
             loss = mean_squared_error(t, ops.to(t, predicted, "fp32", "prediction in fp32"), target)
@@ -98,6 +109,22 @@ class Denoiser:
 def _compute_dtype(recipe: Recipe) -> str:
     """The type of frozen encoders and of what they make (`weight_dtype` in the scripts)."""
     return recipe.autocast or recipe.weight_dtype
+
+
+def _weighted_loss(t: Tape, predicted: Tensor, target: Tensor, weighting: Tensor) -> Tensor:
+    """The mean of `weighting.float() * (predicted.float() - target.float()) ** 2`, of each sample and of all."""
+    with t.module("loss"):
+        loss = ops.mean(
+            t,
+            ops.mul(
+                t,
+                ops.to(t, weighting, "fp32"),
+                ops.square(t, ops.add(t, ops.to(t, predicted, "fp32"), ops.to(t, target, "fp32"), "error")),
+                "weighted squares",
+            ),
+            2,
+        )
+        return ops.mean(t, ops.view(t, loss, "batch"))
 
 
 def mean_squared_error(t: Tape, predicted: Tensor, target: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ TRANSFORMERS = (
     "mpt",
     "relatives",
     "unet",
+    "flux",
 )
 """Modules of `planner.engine.activations.models`; each has a function `find`."""
 

@@ -116,13 +116,12 @@ def prompt_tokens(spec: ModelSpec) -> int:
     return next((table.rows for table in tables if "position" in table.name), CLIP_TOKENS)
 
 
-def latent_symbols(spec: ModelSpec, loads: Loads, levels: tuple[int, ...]) -> Iterator[Factor]:
+def latent_symbols(spec: ModelSpec, loads: Loads, levels: tuple[int, ...], channels: int) -> Iterator[Factor]:
     """Sizes of the image and of all maps made of it; `levels` are by how much sides shrink below the latent's."""
     side, by = side_of(spec, loads).value, shrinking(spec)
     latent = side // by
-    image = spec.stack.image
-    yield Factor(LATENT, image.channels if image is not None else 4)
-    yield Factor("latent moments", 2 * (image.channels if image is not None else 4))
+    yield Factor(LATENT, channels)
+    yield Factor("latent moments", 2 * channels)
     yield Factor(COLOURS, 3)
     yield Factor("norm groups", GROUPS)
     for shrunk in (2**index for index in range(by.bit_length())):

@@ -24,6 +24,10 @@ from planner.engine.term import Factor, Number
 from planner.model.spec import ModelSpec
 
 APPROXIMATED = "Activations of this architecture are approximated by those of a Llama-shaped layer of the same width."
+APPROXIMATED_DENOISER = (
+    "Activations of this denoiser are approximated by those of Llama-shaped layers over the sequence length, which "
+    "should be the tokens of an image; its encoders' are left out."
+)
 AS_TRANSFORMERS = "This architecture is counted as Hugging Face transformers runs it, not as"
 ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
 AS_PROMPT = "Prefix tuning of this architecture is counted as prompt tuning."
@@ -267,6 +271,8 @@ def _find(spec: ModelSpec, setting: Setting) -> tuple[Found, tuple[str, ...]]:
     found = next((answer for find in candidates() if (answer := find(spec, setting)) is not None), None)
     if found is not None:
         return found, (*other, *older)
+    if spec.task == "diffusion":
+        return deepseek.approximate(replace(spec, stacks=spec.stacks[:1]), setting), (APPROXIMATED_DENOISER, *other)
     further = (FURTHER_STACKS,) if len(spec.stacks) > 1 else ()
     language = replace(spec, stacks=spec.stacks[:1], task="causal-lm")
     found = next((answer for find in candidates() if (answer := find(language, setting)) is not None), None)

@@ -248,7 +248,9 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     ]
     shrunk = tuple(sorted({group.downsampling for group in stack.groups}))
 
+    channels = image.channels
+
     def derived(loads: Loads) -> tuple[Factor, ...]:
-        return tuple(latent_symbols(spec, loads, shrunk))
+        return tuple(latent_symbols(spec, loads, shrunk, channels))
 
     return Found(body, tuple(symbols), reading.layers, derived)
