@@ -36,7 +36,7 @@ from planner.engine.term import Factor
 from planner.model.spec import LAYER_NORM, ModelSpec, NormPart, Stack, Table
 from planner.model.spec import Linear as LinearPart
 
-CHECKPOINTED = "What checkpointed layers with disentangled attention share is counted roughly."
+REENTRANT = "Reentrant checkpointing, whose backward DeBERTa's class fails to run, is counted roughly."
 DEBERTA = "transformers 5.24, models/deberta_v2/modeling_deberta_v2.py"
 
 
@@ -219,7 +219,8 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
 
 
 def _doubts(recipe: Recipe) -> tuple[str, ...]:
-    return () if recipe.checkpointing == "none" else (CHECKPOINTED,)
+    """Layers share the normalised table of distances, whose graph the first reentrant backward frees."""
+    return (REENTRANT,) if recipe.checkpointing == "reentrant" else ()
 
 
 def _distances(stack: Stack) -> int | None:
