@@ -163,6 +163,9 @@ def _not_counted(phase: TrainingStep, settled: SettledPhase) -> tuple[str, ...]:
         and profile == "hf-transformers"
         and untold("tiles"),
         "fp8 products of this architecture are counted as bf16.": phase.precision == "fp8" and untold("float8"),
+        "fp8 products of Megatron Core's experts are counted as bf16.": phase.precision == "fp8"
+        and profile == "megatron-core"
+        and not untold("mlp.experts"),
         "torch.compile is not counted: it usually needs less.": phase.compile,
         UNSTATED_LITGPT: profile == "litgpt" and is_unstated_litgpt(phase.framework_version),
         f"The profile {profile} is counted as hf-transformers.": profile != "hf-transformers"

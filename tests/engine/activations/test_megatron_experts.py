@@ -89,6 +89,11 @@ def test_experts_are_told_as_megatron_runs_them() -> None:
     assert not plan(8, 2, {"data": 4, "tensor": 2, "expert": 4}).warnings
 
 
+def test_experts_in_float8_are_told_not_to_be_counted_so() -> None:
+    found = plan(8, 2, {"data": 4, "tensor": 2, "expert": 4}, precision="fp8")
+    assert found.warnings == ("fp8 products of Megatron Core's experts are counted as bf16.",)
+
+
 def kept_rows(experts: int, visited: int, parallelism: dict[str, Any], gated: bool, dispatcher: str) -> int:
     """Bytes that the experts of all layers keep."""
     found = plan(experts, visited, parallelism, gated=gated, moe_token_dispatcher=dispatcher)
