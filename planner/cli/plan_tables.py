@@ -85,9 +85,9 @@ def parts_table(plan: Plan, unit: SizeUnit) -> Table:
     for title, parts in rooms:
         table.add_row(title, *(_size(sum(found.values()), unit) for found in parts), style="bold")
         names = list(dict.fromkeys(name for found in parts for name in found))
-        for name in names:
-            cells = (_size(found.get(name, 0), unit) for found in parts)
-            table.add_row(f"  {escape(name)}", *cells, end_section=name == names[-1])
+        for part in names:
+            cells = (_size(found.get(part, 0), unit) for found in parts)
+            table.add_row(f"  {escape(part)}", *cells, end_section=part == names[-1])
     return table
 
 
