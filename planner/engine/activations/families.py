@@ -41,6 +41,7 @@ TRANSFORMERS = (
     "relatives",
     "unet",
     "flux",
+    "sd3",
 )
 """Modules of `planner.engine.activations.models`; each has a function `find`."""
 

@@ -51,6 +51,8 @@ class Block:
 
     kind: str
     parts: tuple[Part, ...]
+    heads: int | None = None
+    """Heads of its attention, where its parts do not tell."""
 
     @property
     def cached_elements(self) -> int:

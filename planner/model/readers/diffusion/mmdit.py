@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from planner.model.readers.config import Config
 from planner.model.readers.diffusion.blocks import conv, embedding_layers
 from planner.model.readers.layers import layer_count, merged
-from planner.model.spec import RMS_NORM, Block, ImageInput, LayerGroup, Linear, ModelSpec, NormPart, Part, Stack
+from planner.model.spec import RMS_NORM, Block, Buffer, ImageInput, LayerGroup, Linear, ModelSpec, NormPart, Part, Stack
 
 MODEL_TYPES = ("FluxTransformer2DModel", "SD3Transformer2DModel")
 _TIME_CHANNELS = 256
@@ -34,8 +34,8 @@ def head_norms(names: tuple[str, ...], head_dim: int) -> Iterator[Part]:
         yield NormPart(name, head_dim, RMS_NORM)
 
 
-def _layers(count: int, kind: str, parts: Iterator[Part]) -> LayerGroup:
-    return LayerGroup(count, Block(kind, tuple(parts)), None, norms=0)
+def _layers(count: int, kind: str, parts: Iterator[Part], heads: int | None = None) -> LayerGroup:
+    return LayerGroup(count, Block(kind, tuple(parts), heads), None, norms=0)
 
 
 def _flux(config: Config) -> Stack:
@@ -98,7 +98,7 @@ def _sd3(config: Config) -> Stack:
     twice = set(config.sizes("dual_attention_layers")) if config.raw("dual_attention_layers") else set()
     normed = config.raw("qk_norm") is not None
     groups = merged(
-        _layers(1, "mmdit-joint", _sd3_block(width, head_dim, normed, index in twice, index == count - 1))
+        _layers(1, "mmdit-joint", _sd3_block(width, head_dim, normed, index in twice, index == count - 1), heads)
         for index in range(count)
     )
     after = (
@@ -106,7 +106,9 @@ def _sd3(config: Config) -> Stack:
         Linear("proj_out", width, patch**2 * outputs, bias=True),
     )
     image = ImageInput(patch, config.optional_size("sample_size"), channels)
-    return Stack("transformer", width, None, groups, None, before, after, image)
+    side = config.size("pos_embed_max_size", 96)
+    table = Buffer("pos_embed", side**2 * width, source="diffusers, models/embeddings.py: PatchEmbed, a buffer")
+    return Stack("transformer", width, None, groups, None, before, after, image, (table,))
 
 
 def _sd3_block(width: int, head_dim: int, normed: bool, twice: bool, last: bool) -> Iterator[Part]:
