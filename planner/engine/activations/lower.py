@@ -28,6 +28,11 @@ APPROXIMATED_DENOISER = (
     "Activations of this denoiser are approximated by those of Llama-shaped layers over the sequence length, which "
     "should be the tokens of an image; its encoders' are left out."
 )
+EAGER_DENOISER = (
+    "Eager attention of a denoiser is counted as transformers computes it, not as diffusers' processor does."
+)
+NOT_REENTRANT = "Checkpoints of a denoiser are counted without reentrance, as diffusers makes them."
+CORE_ALONE = "Of selective checkpointing of a denoiser only that of the attention core is counted; here nothing is."
 AS_TRANSFORMERS = "This architecture is counted as Hugging Face transformers runs it, not as"
 ALL_CHECKPOINTED = "Every layer of this architecture is counted as checkpointed."
 AS_PROMPT = "Prefix tuning of this architecture is counted as prompt tuning."
@@ -143,6 +148,9 @@ def lower(
         adapted=lora.targets if lora is not None and profile == "litgpt" else frozenset(),
     )
     found, approximations, techniques = _find_split(spec, setting, techniques, trained_layers)
+    if spec.task == "diffusion":
+        approximations = tuple(text for text in approximations if text != ALL_CHECKPOINTED)
+        approximations = (*approximations, *_denoiser_limits(attention, checkpointing, techniques.selective))
     if FURTHER_STACKS not in approximations and _lacks_images(spec, loads):
         approximations = (*approximations, NO_IMAGES)
     if techniques.virtual_tokens == "prefix" and not _takes_prefix(found):
@@ -191,6 +199,16 @@ def lower(
         )
         symbols |= {symbol.name: symbol for symbol in units}
     return Lowered(recipe, symbols, layers, approximations)
+
+
+def _denoiser_limits(attention: str, checkpointing: str, selective: str) -> Iterable[str]:
+    """Settings that diffusers has otherwise, or not at all."""
+    found = {
+        EAGER_DENOISER: attention == "eager",
+        NOT_REENTRANT: checkpointing == "reentrant",
+        CORE_ALONE: selective not in ("none", "core-attention"),
+    }
+    return tuple(text for text, applies in found.items() if applies)
 
 
 def _lacks_images(spec: ModelSpec, loads: Loads) -> bool:

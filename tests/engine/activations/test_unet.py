@@ -15,7 +15,7 @@ from planner.engine.plan import PhasePlan
 from planner.model import resolve_model
 from planner.model.counts import parameters
 from planner.model.spec import ModelSpec
-from planner.scenario import Scenario
+from planner.scenario import Scenario, validate
 
 MOMENTS = ("forward", "end_of_forward", "backward")
 SD = "runwayml/stable-diffusion-v1-5"
@@ -159,3 +159,25 @@ def test_checkpointing_keeps_less_until_backward() -> None:
         for how in ("none", "full")
     )
     assert checkpointed.allocated_bytes - 1_719_041_928 < (plain.allocated_bytes - 1_719_041_928) / 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"attention_implementation": "eager"}, "Eager attention"),
+        ({"activation_checkpointing": "full", "checkpointing_reentrant": True}, "without reentrance"),
+        ({"activation_checkpointing": "selective", "selective_policy": "every-2nd-layer"}, "attention core"),
+    ],
+)
+def test_what_diffusers_does_otherwise_is_said(fields: dict[str, Any], words: str) -> None:
+    phase, _ = _planned(_pipeline(SMALL), precision="bf16", **fields)
+    assert len(phase.warnings) == 1
+    assert words in phase.warnings[0]
+
+
+def test_what_is_encoded_ahead_is_refused_for_a_model_of_text() -> None:
+    training = {"encoded_ahead": "text", "sequence_length": 1024}
+    scenario = Scenario.of({"model": {"preset": "openai-community/gpt2"}, "phases": {"training": training}})
+    model = resolve_model(scenario.model, load_catalog().presets)
+    found = validate(scenario, model, None)
+    assert [(issue.code, issue.path) for issue in found] == [("cannot_apply", "phases.training.encoded_ahead")]
