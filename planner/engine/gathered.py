@@ -5,6 +5,8 @@ Sources: torch FSDP (units are the layers and what is outside them, with one uni
 prepare_deepspeed, prepare_fsdp`; OpenRLHF `utils/deepspeed/deepspeed.py: get_ds_eval_config`.
 """
 
+from math import ceil
+
 from planner.engine.activations.tape import BYTES
 from planner.engine.deepspeed import LIVE, LIVE_ELEMENTS
 from planner.engine.sharding import Shards
@@ -17,12 +19,14 @@ from planner.scenario.parallelism import Parallelism
 UNITS = "torch FSDP: what is outside the layers, the running layer and the next are gathered at once"
 
 
-def expert_ranks(spread: Parallelism, shards: int) -> int:
+def expert_ranks(spread: Parallelism, shards: int) -> float:
     """Ranks that share the experts beyond those that share everything.
 
-    Expert-parallel ranks are some of the data-parallel ones: together an expert is divided as much as any weight.
+    Expert-parallel ranks are some of the data-parallel ones, and what these hold of an expert is divided over the
+    others (Megatron Core's expert-data-parallel group): together an expert is divided as much as any weight.
     """
-    return max(1, -(-spread.expert // shards))
+    share = spread.expert_share
+    return share if shards == 1 else max(1, ceil(share / shards))
 
 
 def gathered_weights(
@@ -38,7 +42,7 @@ def gathered_weights(
     layers: dict[tuple[str, int], int] = {}
     outside = 0
     for weight, copies in weights(spec):
-        own = shard_elements(weight, spread.tensor, spread.expert) * copies
+        own = shard_elements(weight, spread.tensor, spread.expert_share) * copies
         if weight.group is None:
             outside += own
         else:

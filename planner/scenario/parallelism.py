@@ -52,6 +52,21 @@ class ServingParallelism(Declared):
         """GPUs in use. Experts are spread over these, not over further ones."""
         return self.tensor * self.pipeline * self.data
 
+    @property
+    def ranks_per_expert(self) -> int:
+        """GPUs that share one expert: as many as share other layers, unless too few are left when experts are dealt.
+
+        vLLM deals experts to all tensor- and data-parallel ranks, each whole (`FusedMoEParallelConfig.make`); SGLang
+        divides them among tensor-parallel ranks / expert-parallel ones (`moe_tp_size`); transformers deals them to the
+        tensor-parallel ranks (`enable_expert_parallel`).
+        """
+        return min(self.tensor, max(1, self.ranks // self.pipeline // self.expert))
+
+    @property
+    def expert_share(self) -> float:
+        """Ranks over which an expert's weights are spread beyond tensor-parallel ones; below 1 where fewer share it."""
+        return self.expert * self.ranks_per_expert / self.tensor
+
 
 class Parallelism(ServingParallelism):
     """Degrees of parallelism of a training step, and which software divides what."""
@@ -175,11 +190,9 @@ class Parallelism(ServingParallelism):
         return self.tensor * self.pipeline * self.data * self.context
 
     @property
-    def expert_share(self) -> float:
-        """Ranks over which an expert's weights are spread beyond tensor-parallel ones; below 1 where fewer share it."""
-        if self.expert_tensor is None:
-            return self.expert
-        return self.expert * self.expert_tensor / self.tensor
+    def ranks_per_expert(self) -> int:
+        """GPUs that share one expert, as stated for Megatron Core."""
+        return super().ranks_per_expert if self.expert_tensor is None else self.expert_tensor
 
     @property
     def shard_ranks(self) -> int:

@@ -242,14 +242,18 @@ def test_no_suggestion_is_illegal_and_every_promise_is_kept(
         assert_kept(asked, advise(asked, phase, CATALOG))
 
 
-def test_experts_are_not_dealt_to_ranks_that_already_share_each_of_them() -> None:
+def test_experts_that_are_dealt_to_tensor_parallel_ranks_are_not_divided_again() -> None:
     mixture = {"preset": "Qwen/Qwen3-30B-A3B"}
     asked = scenario("serving", {"context_length": 4096}, mixture, gpus=["rtx-4090"], gpus_per_node=8)
     advice = advise(asked, "serving", CATALOG)
+    whole = 2 * 30_532_122_624  # the published parameters in 16 bits
     for suggestion in advice.suggestions:
-        serving = applied(asked, suggestion).phases.serving
+        changed = applied(asked, suggestion)
+        serving = changed.phases.serving
         assert serving is not None
-        assert serving.parallelism.expert <= serving.parallelism.data
+        if serving.weights in ("bf16", "fp16"):
+            held = estimate(changed, CATALOG).phases["serving"].components["weights"]
+            assert held * serving.parallelism.ranks >= whole
     assert_kept(asked, advice)
 
 

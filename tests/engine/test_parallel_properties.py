@@ -113,6 +113,16 @@ def test_expert_parallel_ranks_keep_less_and_sharding_is_not_counted_twice(stage
         assert kept == sorted(kept, reverse=True)
 
 
+@given(tensor=st.sampled_from([1, 2, 4]), data=st.sampled_from([1, 2, 4]), expert=st.sampled_from([1, 2, 4, 8]))
+@settings(max_examples=36, deadline=None)
+def test_all_ranks_together_hold_every_expert(tensor: int, data: int, expert: int) -> None:
+    """Experts that are dealt to tensor-parallel ranks are whole there (vLLM, SGLang, transformers)."""
+    if expert > tensor * data:
+        return
+    together = states(MIXTURE, tensor=tensor, data=data, expert=expert) * tensor * data
+    assert together >= states(MIXTURE)
+
+
 @given(
     layers=st.integers(1, 97),
     stages=st.integers(1, 12),

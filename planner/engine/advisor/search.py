@@ -133,18 +133,7 @@ def tried(base: Case, changes: Sequence[Change]) -> Trial | None:
         case = case.changed(lapsed) if lapsed else case
     except ScenarioError:
         return None
-    impossible = _raises_issues(base, case) or (_divides_twice(case) and not _divides_twice(base))
-    return None if impossible else Trial(tuple(changes), (*edits, *lapsed), case)
-
-
-def _divides_twice(case: Case) -> bool:
-    """Whether experts that tensor parallelism cuts would be dealt to its ranks as well, and so be held by nobody.
-
-    Megatron Core: expert tensor x expert x expert data parallel ranks are all ranks (parallel_state.py), the first as
-    many as tensor parallel ranks unless told otherwise.
-    """
-    layout = getattr(case.fields, "parallelism", None)
-    return layout is not None and layout.expert > layout.data * getattr(layout, "context", 1)
+    return None if _raises_issues(base, case) else Trial(tuple(changes), (*edits, *lapsed), case)
 
 
 def _raises_issues(base: Case, case: Case) -> bool:

@@ -51,6 +51,7 @@ def plan_forward(
             image_size=phase.image_size,
             tensor_parallel=parallelism.tensor,
             expert_parallel=parallelism.expert,
+            expert_tensor=parallelism.ranks_per_expert,
             pipeline=parallelism.pipeline,
         ),
         precision=phase.precision,

@@ -217,7 +217,7 @@ def _generate(phase: FineTuning, spec: ModelSpec, stage: Stage | None) -> tuple[
     dtype = "bf16" if phase.precision.endswith("bf16") else PRECISIONS[phase.precision][0]
     whole = weight_terms(
         part, dtype, tensor, BEFORE,
-        expert_parallel=phase.parallelism.expert, ends=None if stage is None else stage.ends,
+        expert_parallel=phase.parallelism.expert_share, ends=None if stage is None else stage.ends,
     )  # fmt: skip
     gathered = sum(int(item.bytes) for item in whole)
     return (cache, Term("weights", "gathered weights", (Factor("bytes", gathered),), BEFORE, GENERATE))

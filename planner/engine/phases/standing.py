@@ -5,12 +5,13 @@ None of it depends on how many tokens a step sees, so it is counted once for all
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, prod
+from math import prod
 
 from planner.engine.activations.lower import PRECISIONS
 from planner.engine.activations.tape import BYTES
 from planner.engine.buffers import buffer_terms
 from planner.engine.components import frozen_terms, trained_part
+from planner.engine.gathered import expert_ranks
 from planner.engine.moments import ALL, IN_MODEL
 from planner.engine.optimizer import ParameterTensor, is_hidden, state_terms, step_temporary_terms
 from planner.engine.phases.methods import (
@@ -212,16 +213,6 @@ def _elements(tensors: tuple[ParameterTensor, ...]) -> int:
     return sum(tensor.elements * tensor.multiplicity for tensor in tensors)
 
 
-def _expert_ranks(parallelism: Parallelism, shards: int) -> float:
-    """Ranks that share the experts beyond those that share everything.
-
-    Expert-parallel ranks are some of the data-parallel ones, and what these hold of an expert is divided over the
-    others (Megatron Core's expert-data-parallel group): together an expert is divided as much as any weight.
-    """
-    share = parallelism.expert_share
-    return share if shards == 1 else max(1, ceil(share / shards))
-
-
 def _kept_weights(spec: ModelSpec, choices: StateChoices, shards: Shards) -> tuple[Term, ...]:
     """This rank's weights; where they wait in host RAM or on NVMe, those that are on the GPU at a time."""
     if choices.offload.parameters == "none":
@@ -242,7 +233,7 @@ def _weights(spec: ModelSpec, choices: StateChoices, shards: int) -> tuple[Term,
         choices.parallelism.tensor,
         ALL,
         pipeline=choices.parallelism.pipeline,
-        expert_parallel=_expert_ranks(choices.parallelism, shards),
+        expert_parallel=expert_ranks(choices.parallelism, shards),
         experts_as_linear=choices.experts_are_linear,
         kept_bytes=_kept_bytes(choices),
         every_linear=choices.profile == "litgpt",
@@ -277,7 +268,7 @@ def _trained_tensors(spec: ModelSpec, choices: StateChoices, shards: int) -> tup
         return chosen
     return tuple(
         ParameterTensor(
-            shard_shape(weight, parallelism.tensor, _expert_ranks(parallelism, shards)),
+            shard_shape(weight, parallelism.tensor, expert_ranks(parallelism, shards)),
             copies,
             4 if weight.fp32 and choices.keeps_fp32 else width,
             is_hidden(weight),

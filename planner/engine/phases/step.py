@@ -151,7 +151,7 @@ def lowered_step(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Nu
         image_tokens=phase.image_tokens,
         tensor_parallel=parallelism.tensor,
         expert_parallel=parallelism.expert,
-        expert_tensor=parallelism.expert_tensor,
+        expert_tensor=parallelism.ranks_per_expert,
         context_parallel=parallelism.context,
         sequence_parallel=parallelism.sequence_parallel or phase.activation_profile == "torchtitan",
         loss_parallel=divides_logits(phase),

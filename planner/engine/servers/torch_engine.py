@@ -36,17 +36,17 @@ COPIES_SOURCE = (
 def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
     """The weights on one GPU, and the cosines and sines of all positions, which the engine computes once."""
     return _engine_weights(
-        load.spec, load.weights, load.tensor_parallel, load.pipeline, load.expert_parallel, load.engine
+        load.spec, load.weights, load.tensor_parallel, load.pipeline, load.expert_share, load.engine
     )
 
 
 @lru_cache(maxsize=512)
 def _engine_weights(
-    spec: ModelSpec, weights: str, tensor_parallel: int, pipeline: int, expert_parallel: int, engine: str
+    spec: ModelSpec, weights: str, tensor_parallel: int, pipeline: int, expert_share: float, engine: str
 ) -> tuple[Term, ...]:
     terms = weight_terms(
         spec, weights, tensor_parallel, LOADED,
-        pipeline=pipeline, expert_parallel=expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
+        pipeline=pipeline, expert_parallel=expert_share, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
     )  # fmt: skip
     return *terms, *rotary_terms(spec, weights, engine)
 
@@ -70,7 +70,7 @@ def padding_term(load: ServingWorkload, multiple: int) -> tuple[Term, ...]:
     if load.weights != "mxfp4" or not short:
         return ()
     elements = sum(
-        copies * shard_elements(weight, load.tensor_parallel, load.expert_parallel)
+        copies * shard_elements(weight, load.tensor_parallel, load.expert_share)
         for weight, copies in stage_weights(load.spec, load.pipeline)
         if weight.kind == "expert" and len(weight.shape) == 3
     )
@@ -94,7 +94,7 @@ def module_terms(load: ServingWorkload) -> tuple[Term, ...]:
         return ()
     modules = weight_terms(
         drafting_modules(load.spec), load.weights, load.tensor_parallel, LOADED,
-        expert_parallel=load.expert_parallel, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
+        expert_parallel=load.expert_share, vocab_multiple=VOCABULARY_MULTIPLE, experts_as_linear=True,
     )  # fmt: skip
     copies = 0
     if load.engine == "vllm":

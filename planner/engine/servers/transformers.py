@@ -41,7 +41,7 @@ def plan_transformers(
     """
     weights = weight_terms(
         load.spec, load.weights, load.tensor_parallel, LOADED,
-        pipeline=load.pipeline, expert_parallel=load.expert_parallel, keeps_fp32=True,
+        pipeline=load.pipeline, expert_parallel=load.expert_share, keeps_fp32=True,
     )  # fmt: skip
     weights += adapter_terms(load) if load.spec.task != "diffusion" else ()
     if offloads(load):

@@ -40,6 +40,8 @@ class ServingWorkload:
     tensor_parallel: int = 1
     pipeline: int = 1
     expert_parallel: int = 1
+    expert_share: float = 1
+    """Ranks over which experts are spread beyond tensor-parallel ones (`ServingParallelism.expert_share`)."""
     version: str | None = None
     utilization: float | None = None
     batched_tokens: int | None = None
@@ -110,6 +112,7 @@ def serving_workload(phase: Serving, spec: ModelSpec) -> ServingWorkload:
         tensor_parallel=spread.tensor,
         pipeline=spread.pipeline,
         expert_parallel=spread.expert,
+        expert_share=spread.expert_share,
         version=phase.engine_version,
         utilization=phase.gpu_memory_utilization,
         batched_tokens=phase.max_num_batched_tokens,

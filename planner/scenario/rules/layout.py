@@ -91,8 +91,24 @@ def expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
         experts = facts.model.experts
         near = nearest_legal(degree, experts, lambda wanted: experts % wanted == 0)
         yield facts.issue("expert_count", field, degree=degree, experts=experts, legal=near)
-    elif degree * (getattr(facts.phase.parallelism, "expert_tensor", None) or 1) > ranks:
+    elif degree > ranks:
         yield facts.issue("expert_ranks", field, ranks=ranks)
+    elif _shares_experts(facts) and (wanted := degree * _expert_tensor(facts)) > ranks:
+        legal = tuple(count for count in range(1, ranks // degree + 1) if facts.phase.parallelism.tensor % count == 0)
+        yield facts.issue("expert_tensor_ranks", "parallelism.expert_tensor", wanted=wanted, ranks=ranks, legal=legal)
+
+
+def _shares_experts(facts: PhaseFacts) -> bool:
+    """Megatron Core: expert tensor x expert x expert data parallel ranks are all ranks of a stage (parallel_state.py)."""
+    layout = facts.phase.parallelism
+    stated = getattr(layout, "expert_tensor", None) is not None
+    return stated or getattr(facts.phase, "activation_profile", "") == "megatron-core"
+
+
+def _expert_tensor(facts: PhaseFacts) -> int:
+    layout = facts.phase.parallelism
+    degree: int = getattr(layout, "expert_tensor", None) or layout.tensor
+    return degree
 
 
 def core_expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
