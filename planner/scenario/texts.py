@@ -50,7 +50,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "shard_replicas": "{groups} groups do not divide the {ranks} data-parallel ranks.",
     "experts_on_whole_sequences": "Beside tensor parallelism, Megatron Core wants sequence parallelism for experts.",
     "expert_ranks": "Experts can be spread over at most the {ranks} GPUs of this layout.",
-    "expert_tensor_ranks": "Expert tensor × expert parallelism takes {wanted} GPUs; a stage of this layout has {ranks}.",
+    "expert_tensor_ranks": "Expert tensor × expert parallelism takes {wanted} GPUs; a stage has {ranks}.",
     "sequence_divides": "{length} tokens do not divide among {degree} ranks.",
     "context_heads": "Ulysses exchanges heads: {degree} does not divide {heads} attention heads.",
     "offload_parameters": "Weights can only wait elsewhere when they are sharded: ZeRO stage 3 or FSDP.",

@@ -117,7 +117,7 @@ def test_ranks_that_share_an_expert_and_those_that_have_others_are_no_more_than_
     core = {"activation_profile": "megatron-core"}
     found = check("training", model="mixtral", **core, **layout(tensor=4, expert=4, sequence_parallel=True))
     assert found["error parallelism.expert_tensor"] == (
-        "Expert tensor × expert parallelism takes 16 GPUs; a stage of this layout has 4. Use 1."
+        "Expert tensor × expert parallelism takes 16 GPUs; a stage has 4. Use 1."
     )
     told = layout(tensor=4, expert=4, sequence_parallel=True, expert_tensor=1)
     assert "error parallelism.expert_tensor" not in check("training", model="mixtral", **core, **told)

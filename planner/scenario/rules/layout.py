@@ -99,7 +99,7 @@ def expert_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 
 def _shares_experts(facts: PhaseFacts) -> bool:
-    """Megatron Core: expert tensor x expert x expert data parallel ranks are all ranks of a stage (parallel_state.py)."""
+    """Megatron Core: expert tensor x expert x expert data parallel ranks are those of a stage (parallel_state.py)."""
     layout = facts.phase.parallelism
     stated = getattr(layout, "expert_tensor", None) is not None
     return stated or getattr(facts.phase, "activation_profile", "") == "megatron-core"
