@@ -159,3 +159,22 @@ def test_a_rollout_engine_on_the_same_gpus_holds_weights_and_a_cache_of_its_own(
     """2 bytes per weight, and 131072 bytes per token of Llama-3.1-8B for 16 sequences of 512."""
     found = roles("grpo", roles={"rollout_engine": "colocated"})
     assert found["rollout"]["allocated_bytes"] == 2 * 8030261248 + 16 * 512 * 131072
+
+
+@pytest.mark.parametrize("backend", ["fsdp1", "fsdp2"])
+def test_layers_that_share_their_weights_are_gathered_with_the_root(backend):
+    config = {
+        "model_type": "albert", "architectures": ["AlbertForMaskedLM"], "vocab_size": 30000, "embedding_size": 128,
+        "hidden_size": 768, "num_hidden_layers": 12, "num_hidden_groups": 1, "inner_group_num": 1,
+        "num_attention_heads": 12, "intermediate_size": 3072, "max_position_embeddings": 512, "type_vocab_size": 2,
+    }  # fmt: skip
+    parallelism = {"data": 4, "zero_stage": 3, "sharding_backend": backend}
+    step = {"precision": "fp32", "sequence_length": 64, "parallelism": parallelism}
+    scenario = Scenario.of(
+        {"name": "ALBERT", "model": {"config": config, "task": "masked-lm"}, "phases": {"training": step}}
+    )
+    start = estimate(scenario, load_catalog()).phases["training"].moments["start_of_step"]
+    # tables 30 000 + 512 + 2 rows of 128 and a norm, 128 -> 768, one layer, and the head's dense layer, norm and bias
+    layer = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 2 * 2 * 768
+    parameters = 30_514 * 128 + 256 + 128 * 768 + 768 + layer + 768 * 128 + 128 + 256 + 30_000
+    assert start.components["weights"] == pytest.approx(parameters * 4 / 4, rel=0.01)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
-from planner.engine.activations.autograd import Gradients, bring_back, keep, park, record, run_backward_of
+from planner.engine.activations.autograd import Gradients, Node, bring_back, keep, park, record, run_backward_of
 from planner.engine.activations.tape import LayerHooks, Tape, Tensor
 
 Outputs: TypeAlias = Tensor | tuple[Tensor | None, ...]
@@ -163,6 +163,10 @@ def reentrant(t: Tape, region: Callable[[Tensor], Out], x: Tensor, *, spans_laye
         return [leaf.grad]
 
     record(t, "checkpoint", [x], _tensors(out), backward, [x])
+    node = _tensors(out)[0].node
+    if isinstance(node, Node) and node.backward is backward:
+        # `ctx.run_function` is a partial of the layer that holds its other arguments, such as its mask.
+        node.arguments = region
     return out
 
 
@@ -180,9 +184,10 @@ def checkpointed_stage(t: Tape, how: str, region: Callable[[Tensor], Out], x: Te
 
 def checkpointed(t: Tape, how: str, region: Callable[[Tensor], LayerOut], x: Tensor) -> LayerOut:
     """One layer, run plainly (`none`) or checkpointed with or without reentrance, between its sharding hooks."""
-    if t.layer_hooks is None:
+    # layers that share their weights (ALBERT) are no units of their own: these belong to the root
+    unit = None if t.layer_hooks is None else t.layer_hooks.get(t.slot)
+    if unit is None:
         return _run(t, how, region, x)
-    unit = t.layer_hooks[t.slot]
     return _left(t, unit, _run(t, how, region, unit.enter(t, x)))
 
 
