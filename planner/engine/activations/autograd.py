@@ -34,6 +34,8 @@ class Node:
     frame_index: int = 0
     parked: bool = False
     """What it saved waits in host RAM."""
+    arguments: object = None
+    """What else its function was called with; that goes with the graph, not with what is saved."""
 
 
 def keep(saved: Sequence[Tensor]) -> list[Tensor]:

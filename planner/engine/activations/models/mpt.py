@@ -65,7 +65,7 @@ class MptBody:
             alibi = t.new((layer_dims(shape, "heads"), "all positions"), "fp32", "alibi of all positions")
             t.tick("alibi of all positions")
             mask = _as_boolean(t, causal_mask(t, recipe, shape, inputs_embeds.dtype))
-            outputs: tuple[Tensor, Tensor] | None = None
+            outputs: tuple[Tensor, Tensor | None] | None = None
             for layer in model.layers:
                 with t.layer(layer.slot), t.module("layer", f"{MPT}: MptBlock.forward"):
                     outputs = _run_layer(t, recipe, layer, hidden_states, alibi, mask)
@@ -97,16 +97,11 @@ def _as_boolean(t: Tape, bias: Tensor | None) -> Tensor:
 
 def _run_layer(
     t: Tape, recipe: Recipe, layer: CausalLayer, hidden_states: Tensor, alibi: Tensor, mask: Tensor
-) -> tuple[Tensor, Tensor]:
-    weights: list[Tensor] = []
+) -> tuple[Tensor, Tensor | None]:
+    def forward(x: Tensor) -> tuple[Tensor, Tensor | None]:
+        return _block(t, layer, x, alibi, mask)
 
-    def forward(x: Tensor) -> Tensor:
-        output, attention_weights = _block(t, layer, x, alibi, mask)
-        weights[:] = [attention_weights]
-        return output
-
-    output = checkpointed(t, recipe.checkpointing, forward, hidden_states)
-    return output, weights.pop()
+    return checkpointed(t, recipe.checkpointing, forward, hidden_states)
 
 
 def _block(t: Tape, layer: CausalLayer, hidden_states: Tensor, alibi: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
