@@ -81,6 +81,7 @@ def assemble(need: Need, context: Context) -> PhasePlan:
         groups=need.groups,
         policy_verdicts=own if need.groups else {},
         room=context.room,
+        case_class=need.case_class,
     )
 
 

@@ -125,6 +125,8 @@ class PhasePlan:
     describe: Callable[[], Mapping[str, Any]] = dict
     """Finds `details`, which take longer than the rest of the phase."""
     room: Room = NO_ROOM
+    case_class: str = ""
+    """The class of case whose band the peak has; empty where nothing is on a GPU."""
     groups: "Mapping[str, PhasePlan]" = field(default_factory=dict)
     """Further groups of GPUs that work for this phase, by the role that they are for."""
     policy_verdicts: Mapping[str, Verdict] = field(default_factory=dict)

@@ -9,28 +9,6 @@ PLAN_SUFFIX = ".vramplan"
 MODEL_SUFFIXES = (".json", ".safetensors", ".gguf")
 """Files that may describe a model; which of them do, their content says."""
 
-_MOMENTS = {
-    "rollout": "before the step, while answers are written and judged",
-    "value_update": "in the value model's step",
-    "start_of_step": "at the start of a step",
-    "forward": "in the forward pass",
-    "end_of_forward": "at the end of the forward pass",
-    "backward": "in the backward pass",
-    "optimizer_step": "in the optimizer step",
-    "load": "while loading",
-    "prefill": "in prefill",
-    "decode": "while decoding",
-    "construct": "when the model is built",
-    "process": "while processing",
-}
-
-
-def moment_text(moment: str, instant: str = "") -> str:
-    """`in the backward pass (loss backward)`; the instant says which point of the moment needs most."""
-    where = _MOMENTS.get(moment, f"at {moment.replace('_', ' ')}")
-    plain = instant.replace("_", " ")
-    return f"{where} ({plain})" if instant and instant != moment else where
-
 
 def band_text(plan: PhasePlan) -> str:
     """`Uncertainty ±6 %`, or the two ends where they are not alike."""

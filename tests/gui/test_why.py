@@ -3,9 +3,9 @@
 import pytest
 from PySide6.QtCore import QUrl
 
+from planner.chart.formula import formula, number
 from planner.engine.plan import PHASES, Verdict
 from planner.engine.term import Factor, Term
-from planner.gui.panels.why_parts import formula, number
 from planner.gui.panels.why_text import why_html, why_title
 from planner.gui.tokens import LIGHT
 from planner.gui.verdicts import verdict_sentence

@@ -31,14 +31,13 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
     overhead = sum(
         int(item.bytes) for item in planned.ledger.terms if item.component == "overhead" and top.instant in item.alive
     )
-    chosen = band(
-        case_class(
-            "serving",
-            engine=phase.engine,
-            engine_version=phase.engine_version,
-            approximate=spec.approximate is not None,
-        )
+    kind = case_class(
+        "serving",
+        engine=phase.engine,
+        engine_version=phase.engine_version,
+        approximate=spec.approximate is not None,
     )
+    chosen = band(kind)
     process = top.allocated_bytes + overhead
     low, high = chosen.around(process)
     spread = planned.needs.get(context.judge.id)
@@ -54,6 +53,7 @@ def serving_phase(phase: Serving, spec: ModelSpec, context: Context, hardware: H
             phase, spec, hardware, planned.host_terms, pool_bytes=_pool(phase, planned, context.judge.id)
         ),
         room=context.room,
+        case_class=kind,
         warnings=planned.warnings,
         describe=planned.describe,
     )

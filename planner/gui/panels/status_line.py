@@ -2,11 +2,12 @@
 
 from PySide6.QtWidgets import QStatusBar
 
+from planner.chart.moments import moment_text
 from planner.chart.names import PHASE_NAMES
 from planner.gui.session import Session
 from planner.gui.state import State
 from planner.gui.widgets.properties import plain_label
-from planner.gui.words import band_text, moment_text
+from planner.gui.words import band_text
 
 
 class StatusLine(QStatusBar):

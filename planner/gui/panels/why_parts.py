@@ -3,34 +3,17 @@
 from collections.abc import Mapping
 from html import escape
 
-import numpy as np
-
+from planner.chart.formula import formula
 from planner.chart.names import COMPONENT_NAMES
-from planner.engine.term import Component, Factor, Term
+from planner.engine.term import Component, Term
 from planner.gui.tokens import Tokens
 from planner.gui.words import fine_size, strong
 from planner.units import SizeUnit, format_size
 
-GROUP = "\u202f"
 LARGEST_TERMS = 6
 """So many terms of a component are listed with a phase; all of them, with their formulas, with the component."""
 SHOWN_SHARE = 0.02
 """Terms with a smaller part of their component are summed up."""
-
-
-def formula(term: Term) -> str:
-    """`32 layers × 2 K and V × 8 kv heads`."""
-    return " × ".join(f"{number(factor)} {factor.name}" for factor in term.factors)
-
-
-def number(factor: Factor) -> str:
-    """A factor's value: whole numbers grouped, fractions as they are."""
-    value = factor.value
-    if isinstance(value, np.ndarray):
-        raise TypeError("a formula on screen has plain numbers")
-    if isinstance(value, float) and not value.is_integer():
-        return f"{value:.6g}"
-    return f"{int(value):,}".replace(",", GROUP)
 
 
 def component_group(

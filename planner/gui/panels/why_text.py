@@ -2,6 +2,7 @@
 
 from html import escape
 
+from planner.chart.moments import moment_text
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
 from planner.engine.plan import PhaseName, PhasePlan
 from planner.engine.term import Component, Term
@@ -12,7 +13,7 @@ from planner.gui.panels.why_parts import amounts_table, component_group, paragra
 from planner.gui.state import State
 from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged, verdict_sentence
-from planner.gui.words import fine_size, moment_text, strong
+from planner.gui.words import fine_size, strong
 from planner.units import SizeUnit, format_size
 
 

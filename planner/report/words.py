@@ -1,0 +1,34 @@
+"""Figures of a report as text, the same in every format that is read by people."""
+
+from planner.engine.term import Term
+from planner.units import SizeUnit, format_size
+
+GROUP = "\u202f"
+_DIGITS = 3
+
+
+def size(size_bytes: int | None, unit: SizeUnit) -> str:
+    """`11.712`, in a table whose head names the unit; a dash for what is not known."""
+    if size_bytes is None:
+        return "–"
+    sign = "−" if size_bytes < 0 else ""
+    return sign + format_size(abs(size_bytes), unit, _DIGITS, with_unit=False) if size_bytes else "0"
+
+
+def whole(number: int) -> str:
+    """`34 359 738 368`, with narrow spaces that do not break."""
+    return f"{number:,}".replace(",", GROUP).replace("-", "−")
+
+
+def plain(name: str) -> str:
+    """A name of the engine, such as `optimizer_step`, as people read it."""
+    return name.replace("_", " ")
+
+
+def moments(term: Term) -> str:
+    return ", ".join(plain(name) for name in term.alive)
+
+
+def derived(term: Term) -> str:
+    """How its derived factors came about: `parameters = 8030261248 over 8 ranks`."""
+    return "; ".join(f"{factor.name} = {factor.how}" for factor in term.factors if factor.how)
