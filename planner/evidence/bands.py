@@ -9,7 +9,6 @@ from planner.engine.band import case_class
 from planner.engine.plan import PHASES, PhaseName
 from planner.evidence.corpus import Case, Corpus
 from planner.evidence.score import CaseScore, Score
-from planner.evidence.summary import percentile
 from planner.resources import resource
 from planner.scenario import Scenario
 from planner.scenario.files import write_atomically
@@ -38,7 +37,7 @@ def write_bands(scored: Iterable[tuple[Corpus, Score]]) -> Mapping[str, int]:
     path = resource("bands", "bands.json")
     content = json.loads(path.read_text(encoding="utf-8"))
     for name, found in supported.items():
-        low, high = percentile(found, LOW_SHARE), percentile(found, HIGH_SHARE)
+        low, high = _reach(found)
         limit = ""
         if name in ONE_GPU:
             low, high = max(low, 1 - WIDEST_ON_ONE_GPU), min(high, 1 + WIDEST_ON_ONE_GPU)
@@ -52,6 +51,13 @@ def write_bands(scored: Iterable[tuple[Corpus, Score]]) -> Mapping[str, int]:
     if supported:
         write_atomically(path, _text(content).encode())
     return {name: len(found) for name, found in supported.items()}
+
+
+def _reach(ratios: Iterable[float]) -> tuple[float, float]:
+    """The ratios at the shares, or the next ones outwards: no more cases than these shares lie beyond."""
+    ranked = sorted(ratios)
+    last = len(ranked) - 1
+    return ranked[floor(round(LOW_SHARE * last, 6))], ranked[ceil(round(HIGH_SHARE * last, 6))]
 
 
 def _text(content: Mapping[str, Any]) -> str:
