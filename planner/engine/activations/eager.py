@@ -31,11 +31,13 @@ def eager_attention(
     upcast: bool = True,
     softcap: bool = False,
     scores_in_fp32: bool = False,
+    names_fp32: bool = True,
     adds_in_place: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
 
     `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself.
+    `names_fp32`: operands cast to fp32 keep a name until the end, they are not just passed on.
     `adds_in_place`: the mask is a bias of positions that is added over the scores.
     Selective checkpointing runs just this again in backward.
     """
@@ -52,6 +54,7 @@ def eager_attention(
             upcast=upcast,
             softcap=softcap,
             whole=scores_in_fp32,
+            named=names_fp32,
             in_place=adds_in_place,
         )
 
@@ -72,6 +75,7 @@ def _eager(
     upcast: bool,
     softcap: bool,
     whole: bool,
+    named: bool,
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     with t.module("eager", EAGER):
@@ -81,14 +85,16 @@ def _eager(
         key_states, value_states = key, value
         if shape.grouped_queries:
             key_states, value_states = repeat_heads(t, shape, key, "keys"), repeat_heads(t, shape, value, "values")
+        output_dims = query.dims
         if whole:
             query, key_states = ops.to(t, query, "fp32", "q in fp32"), ops.to(t, key_states, "fp32", "k in fp32")
         in_one_piece = joined or shape.grouped_queries
         strided = copied and (shape.single_kv_head or not in_one_piece)
         turned = copied and not shape.heads_first
-        weights = ops.elementwise(
-            t, batched(t, query, key_states, dims, "scores", turned, strided and turned), "scaled scores"
-        )
+        weights = batched(t, query, key_states, dims, "scores", turned, strided and turned)
+        if whole and not named:
+            del query, key_states
+        weights = ops.elementwise(t, weights, "scaled scores")
         if shape.masks_scores:
             weights = _overwritten(t, weights)
         if softcap:
@@ -102,7 +108,7 @@ def _eager(
         weights = softmax_to(t, weights, value.dtype if not upcast else dtype, upcast=upcast)
         if shape.attention_dropout:
             weights = ops.dropout(t, weights)
-        output = batched(t, weights, value_states, query.dims, "attention output", False, strided)
+        output = batched(t, weights, value_states, output_dims, "attention output", False, strided)
         output = ops.contiguous(t, output, label="attention output, contiguous")
         return output, weights
 

@@ -40,6 +40,8 @@ class Form:
     repeats_tables: Literal["never", "layer", "tensor"]
     """Cosines and sines hold each angle once and are repeated by each layer (GLM), or for each tensor (GPT-J)."""
     scores_in_fp32: bool
+    names_fp32: bool
+    """Queries and keys in fp32 have names of their own; else they are passed on at once (GPT-J since 5)."""
     softcap: bool
     residual_scaled: bool
     holds_halves: bool
@@ -202,6 +204,7 @@ def _attention(
                 joined=joined,
                 softcap=form.softcap,
                 scores_in_fp32=form.scores_in_fp32,
+                names_fp32=form.names_fp32,
             )
         else:
             output = attend(t, shape, query, key, value, around.mask)
@@ -244,7 +247,7 @@ def _rotated(
     if form.repeats_tables == "layer":
         cos, sin = repeated(t, cos, shape), repeated(t, sin, shape)
     if form.repeats_tables == "tensor":
-        return rotate_each(t, shape, query, key, cos, sin)
+        return rotate_each(t, shape, query, key, cos, sin, held)
     if form.rotates_parts:
         kept = held if form.norm.computed == "kernel" and form.repeats_tables == "never" else None
         return rotate_part(t, shape, query, key, cos, sin, together=not form.fused_qkv, held=kept)

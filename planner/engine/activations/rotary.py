@@ -72,9 +72,12 @@ def repeated(t: Tape, table: Tensor, shape: LayerShape) -> Tensor:
 
 
 def rotate_each(
-    t: Tape, shape: LayerShape, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
+    t: Tape, shape: LayerShape, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, held: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """GPT-J: keys, then queries, each with tables repeated for it, then both joined again."""
+    """GPT-J: keys, then queries, each with tables repeated for it, then both joined again.
+
+    `held` takes the parts, which stay in names of the layer.
+    """
     with t.module("rotary", "transformers 5.24, models/gptj/modeling_gptj.py: GPTJAttention.forward"):
         if shape.rotates_all:
             key = turned(t, shape, key, repeated(t, cos, shape), repeated(t, sin, shape))
@@ -83,6 +86,7 @@ def rotate_each(
         q_rot, q_pass = _parts(t, shape, query)
         k_rot = turned(t, shape, k_rot, repeated(t, cos, shape), repeated(t, sin, shape))
         q_rot = turned(t, shape, q_rot, repeated(t, cos, shape), repeated(t, sin, shape))
+        held += [k_rot, k_pass, q_rot, q_pass]
         key = join(t, k_rot, k_pass, key, "rotated k, whole")
         query = join(t, q_rot, q_pass, query, "rotated q, whole")
         return query, key

@@ -103,7 +103,7 @@ def find(spec: ModelSpec, setting: Setting) -> Found | None:
     groups = only_stack(spec)
     if groups is None or spec.stack.before or spec.stack.after or spec.stack.final_norm is None or spec.head is None:
         return None
-    forms = [_form(group) for group in groups]
+    forms = [_form(group, setting) for group in groups]
     form = forms[0]
     if form is None or any(other != form for other in forms):
         return None
@@ -143,7 +143,7 @@ def _shape(index: int, group: LayerGroup, setting: Setting, form: Form) -> Layer
     return replace(shape, heads_first=joins)
 
 
-def _form(group: LayerGroup) -> Form | None:
+def _form(group: LayerGroup, setting: Setting) -> Form | None:
     """The form of a layer, if it is one that these classes have."""
     mixer, feed_forward = group.mixer, group.feed_forward
     norms = {"pre": 2, "post": 2, "sandwich": 4, "parallel": 1}
@@ -176,6 +176,7 @@ def _form(group: LayerGroup) -> Form | None:
         rotary_upcast=mixer.rotary_upcast,
         repeats_tables=("tensor" if mixer.scores_in_fp32 else "layer") if every_two else "never",
         scores_in_fp32=mixer.scores_in_fp32,
+        names_fp32=precedes_transformers_5(setting.version),
         softcap=mixer.softcap,
         residual_scaled=group.residual_scaled,
         holds_halves=group.norm.computed == "kernel" and feed_forward.gated,
