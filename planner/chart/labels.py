@@ -70,10 +70,13 @@ class Slot:
     width: float
 
 
-def slots(count: int, plot: Rect) -> tuple[Slot, ...]:
-    """Equal columns for `count` bars; a bar takes three fifths of its column, but no more than looks well."""
+def slots(count: int, plot: Rect, *, touching: bool = False) -> tuple[Slot, ...]:
+    """Equal columns for `count` bars; a bar takes three fifths of its column, but no more than looks well.
+
+    Bars that are `touching` take all of it.
+    """
     step = plot.width / max(count, 1)
-    width = min(step * _BAR_SHARE, _WIDEST_BAR)
+    width = step if touching else min(step * _BAR_SHARE, _WIDEST_BAR)
     columns = (Rect(plot.x + step * index, plot.y, step, plot.height) for index in range(count))
     return tuple(Slot(column, column.centre_x - width / 2, width) for column in columns)
 

@@ -1,6 +1,6 @@
 """The whole picture of a lifecycle chart as rectangles, lines and labels: what the painter draws, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from planner.chart.bar_labels import BarLabels, bar_labels, phase_labels
@@ -54,6 +54,8 @@ class ChartLayout:
     bars: tuple[BarShape, ...]
     capacities: tuple[CapacityShape, ...]
     footnote: tuple[Label, ...]
+    bounds: tuple[Line, ...] = ()
+    """Where one moment ends and the next begins, across the whole height of the plot."""
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -77,7 +79,7 @@ def lay_out(spec: ChartSpec, area: Rect, measure: Measure, sizes: Sizes | None =
     floor = footnote[0].rect.y - _TICK_GAP if footnote else inner.bottom
     floor -= _names_height(spec, left, width, sizes, measure) + _TICK_GAP
     plot = Rect(left, top + _HEADROOM, width, max(floor - top - _HEADROOM, 1.0))
-    columns = slots(len(spec.bars), plot)
+    columns = slots(len(spec.bars), plot, touching=spec.kind == "steps")
     names = phase_labels(spec.bars, columns, plot.bottom + _TICK_GAP, sizes, measure)
     bars = tuple(
         _bar(spec, bar, slot, labels, top + _CLEARANCE, sizes, measure)
@@ -100,7 +102,14 @@ def lay_out(spec: ChartSpec, area: Rect, measure: Measure, sizes: Sizes | None =
             for label in capacity_labels(spec.capacities, spec.axis, plot, inner.right - plot.right, sizes, measure)
         ),
         footnote,
+        _bounds(spec, columns),
     )
+
+
+def _bounds(spec: ChartSpec, columns: Sequence[Slot]) -> tuple[Line, ...]:
+    if spec.kind != "steps":
+        return ()
+    return tuple(Line(slot.column.x, slot.column.y, slot.column.x, slot.column.bottom) for slot in columns[1:])
 
 
 def _names_height(spec: ChartSpec, left: float, width: float, sizes: Sizes, measure: Measure) -> float:

@@ -21,3 +21,25 @@ def moment_text(moment: str, instant: str = "") -> str:
     where = _MOMENTS.get(moment, f"at {moment.replace('_', ' ')}")
     plain = instant.replace("_", " ")
     return f"{where} ({plain})" if instant and instant != moment else where
+
+
+_NAMES = {
+    "rollout": ("Rollout", "Rollout"),
+    "value_update": ("Value model’s step", "Value"),
+    "start_of_step": ("Start of step", "Start"),
+    "forward": ("Forward", "Fwd"),
+    "end_of_forward": ("End of forward", "End fwd"),
+    "backward": ("Backward", "Bwd"),
+    "optimizer_step": ("Optimizer step", "Optim."),
+    "load": ("Load", "Load"),
+    "prefill": ("Prefill", "Prefill"),
+    "decode": ("Decode", "Decode"),
+    "construct": ("Construct", "Build"),
+    "process": ("Process", "Process"),
+}
+
+
+def moment_name(moment: str, *, short: bool = False) -> str:
+    """`Optimizer step`, or `Optim.` for a narrow column."""
+    plain = moment.replace("_", " ").capitalize()
+    return _NAMES.get(moment, (plain, plain))[short]

@@ -17,6 +17,8 @@ Resource = Literal["vram", "host_ram", "storage"]
 WHOLE: Final = "programme"
 BarName = PhaseName | Literal["programme"]
 """A phase, or all of them together."""
+Kind = Literal["bars", "steps"]
+"""Whether columns are things apart from each other, or what follows in time and so touches."""
 Pattern = Literal["solid", "diagonal", "horizontal", "back_diagonal", "cross", "vertical", "grid", "dense_diagonal"]
 
 
@@ -75,6 +77,15 @@ class Bar:
     """The role whose own GPUs this bar is for; empty for the GPUs that run the phase itself."""
     whisker_label: str = ""
     """Such as `+ 15.0`, where the whisker is an amount of its own instead of an uncertainty."""
+    moment: str = ""
+    """The moment of the phase that this column is, such as `backward`; empty for the phase as a whole."""
+    peak: bool = False
+    """Whether this moment is the one at which most is needed."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other bars of its chart."""
+        return self.moment or self.phase
 
     @property
     def overflow(self) -> tuple[int, int] | None:
@@ -86,6 +97,8 @@ class Bar:
     @property
     def label_above(self) -> str:
         """What stands above the bar."""
+        if self.peak:
+            return f"peak {self.total_label}"
         return f"{self.total_label} {self.whisker_label}" if self.whisker_label else self.total_label
 
     @property
@@ -155,7 +168,10 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
-    """One stacked bar per phase, and per further group of GPUs, against what the chosen GPUs or servers offer."""
+    """Stacked bars against what the chosen GPUs or servers offer.
+
+    One per phase and per further group of GPUs; or, as steps that touch, one per moment of a phase.
+    """
 
     title: str
     subtitle: str
@@ -166,6 +182,7 @@ class ChartSpec:
     legend: tuple[LegendEntry, ...]
     footnote: str = ""
     resource: Resource = "vram"
+    kind: Kind = "bars"
 
     @property
     def judge(self) -> CapacityLine | None:

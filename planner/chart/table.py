@@ -8,6 +8,7 @@ _TOTALS: dict[Resource, tuple[str, ...]] = {
     "host_ram": ("Held", "With page cache"),
     "storage": ("Stored",),
 }
+_TOTALS_OF_MOMENTS = ("Total",)
 _OFFERS: dict[Resource, tuple[str, str]] = {
     "vram": ("GPU", "Usable"),
     "host_ram": ("Server", "Offered"),
@@ -20,15 +21,16 @@ _OFFERED: dict[Resource, str] = {"vram": "Usable memory", "host_ram": "Offered",
 def chart_table(spec: ChartSpec) -> str:
     """The chart as a table, columns divided by tabs, as spreadsheets and documents paste it.
 
-    One row per phase with its components, total, band and verdict; then one row per capacity.
+    One row per phase with its components, total, band and verdict, or per moment; then one row per capacity.
     """
     unit = spec.axis.unit
     components = [entry.component for entry in spec.legend]
-    head = ["Phase", *(f"{entry.name} ({unit})" for entry in spec.legend)]
-    rows = [[*head, *(f"{name} ({unit})" for name in _TOTALS[spec.resource]), "Verdict"]]
+    head = ["Moment" if spec.kind == "steps" else "Phase", *(f"{entry.name} ({unit})" for entry in spec.legend)]
+    totals = _TOTALS_OF_MOMENTS if spec.kind == "steps" else _TOTALS[spec.resource]
+    rows = [[*head, *(f"{name} ({unit})" for name in totals), "Verdict"]]
     for bar in spec.bars:
         sizes = {segment.component: segment.size_bytes for segment in bar.segments}
-        numbers = [*(sizes.get(component, 0) for component in components), *_totals(spec.resource, bar)]
+        numbers = [*(sizes.get(component, 0) for component in components), *_totals(spec, bar)]
         rows.append([_full_name(bar), *(size_text(number, unit) for number in numbers), bar.note or bar.verdict])
     if spec.capacities:
         what, offer = _OFFERS[spec.resource]
@@ -54,11 +56,11 @@ def chart_description(spec: ChartSpec) -> str:
     return " ".join(sentences)
 
 
-def _totals(resource: Resource, bar: Bar) -> tuple[int, ...]:
-    """What `_TOTALS` names."""
-    if resource == "vram":
-        return bar.total_bytes, bar.low_bytes, bar.high_bytes
-    return (bar.total_bytes, bar.high_bytes) if resource == "host_ram" else (bar.total_bytes,)
+def _totals(spec: ChartSpec, bar: Bar) -> tuple[int, ...]:
+    """What `_TOTALS` and `_TOTALS_OF_MOMENTS` name."""
+    if spec.kind == "steps" or spec.resource == "storage":
+        return (bar.total_bytes,)
+    return (bar.total_bytes, bar.low_bytes, bar.high_bytes)[:: 2 if spec.resource == "host_ram" else 1]
 
 
 def _full_name(bar: Bar) -> str:

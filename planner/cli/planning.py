@@ -5,6 +5,7 @@ from pathlib import Path
 
 from planner.catalog import Catalog, load_catalog
 from planner.chart.build import lifecycle_chart
+from planner.chart.names import PHASE_NAMES
 from planner.chart.spec import ChartSpec
 from planner.cli.reading import open_scenario
 from planner.engine.estimate import estimate
@@ -64,3 +65,15 @@ def plan_scenario(scenario: Scenario, notes: tuple[str, ...] = ()) -> Planning:
 def chart_of(planning: Planning, unit: SizeUnit) -> ChartSpec:
     """The lifecycle chart of a plan."""
     return lifecycle_chart(planning.plan, gpus=planning.gpus, judge=planning.judge, unit=unit)
+
+
+def timeline_of(planning: Planning, phase: str | None, unit: SizeUnit) -> ChartSpec:
+    """The chart of one phase's step. Raises `PlannerError` for a phase that is not planned or needs no VRAM."""
+    from planner.chart.timeline import timeline_chart
+    from planner.cli.axes import phase_named
+
+    name = phase_named(planning.scenario, phase)
+    chart = timeline_chart(planning.plan, name, gpus=planning.gpus, judge=planning.judge, unit=unit)
+    if chart is None:
+        raise PlannerError(f"{PHASE_NAMES[name]} uses no VRAM, so there is nothing to draw over its step.")
+    return chart

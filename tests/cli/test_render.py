@@ -24,3 +24,19 @@ def test_host_ram_and_storage_are_drawn_below_each_other(command, tmp_path, plan
     text = picture.read_text("utf-8")
     assert text.index("RAM per server (GiB)") < text.index("Storage of the job (GiB)")
     assert 'viewBox="0 0 960 1120"' in text
+
+
+def test_the_step_of_a_phase_is_drawn_moment_by_moment(command, tmp_path, plan_file):
+    picture = tmp_path / "chart.svg"
+    outcome = command("render", plan_file, picture, "--view", "timeline", "--phase", "training")
+    assert (outcome.status, outcome.err) == (0, "")
+    text = picture.read_text("utf-8")
+    assert "VRAM per GPU over a step: Training" in text
+    assert all(f">{name}<" in text for name in ("Start of step", "Forward", "Backward", "Optimizer step"))
+    assert text.count(">peak ") == 1
+
+
+def test_a_phase_is_refused_where_the_chart_shows_them_all(command, tmp_path, plan_file):
+    outcome = command("render", plan_file, tmp_path / "chart.png", "--phase", "training")
+    assert outcome.status == 2
+    assert "--view timeline" in outcome.err

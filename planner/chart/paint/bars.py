@@ -1,4 +1,4 @@
-"""Paints the lifecycle chart: one stacked bar per phase against capacity lines."""
+"""Paints stacked bars, or steps that touch, against capacity lines."""
 
 from collections.abc import Iterable
 from math import floor
@@ -51,6 +51,9 @@ def paint_over(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> Non
         _smooth(painter)
         for shape in layout.bars:
             _paint_on_bar(painter, shape, style)
+        bound = _pen(style.palette.axis, 1)
+        bound.setDashPattern([1.5, 3])
+        _lines(painter, layout.bounds, bound)
         for capacity in layout.capacities:
             _paint_capacity(painter, capacity, style)
         for shape in layout.bars:
