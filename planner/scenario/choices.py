@@ -179,6 +179,7 @@ LOADINGS = Choices(
         "every_process": "Every process loads all",
         "one_process": "One process per server loads",
         "streamed": "Tensor by tensor to the GPU",
+        "from_scratch": "None: random weights",
     }
 )
 WEIGHT_FILES = Choices({"safetensors": "safetensors", "pickle": "Pickled (.bin, .pt)"})

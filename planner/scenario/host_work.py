@@ -32,7 +32,8 @@ class Loading(HostPart):
         "automatic",
         "Loading",
         "Every process reads the whole model, or one per server does and hands it on, or tensors go to the GPU one by "
-        "one. Automatic: one per server where the weights are sharded, else every process; engines stream.",
+        "one. Training from scratch reads nothing. Automatic: one per server where the weights are sharded, else every "
+        "process; engines stream.",
     )
     file_format: WeightFiles = declare(
         "safetensors",

@@ -188,3 +188,10 @@ def test_parts_are_frozen_where_the_rest_is_trained(check: Any) -> None:
     assert check("fine_tuning", method="full", freezes_embeddings=True) == {}
     assert list(check("fine_tuning", method="lora", freezes_embeddings=True)) == ["warning freezes_embeddings"]
     assert list(check("fine_tuning", method="full", freezes_images=True)) == ["error freezes_images"]
+
+
+def test_only_training_begins_with_random_weights(check: Any) -> None:
+    scratch = {"loading": {"strategy": "from_scratch"}}
+    assert "error loading.strategy" not in check("training", **scratch)
+    for phase in ("fine_tuning", "evaluation", "serving"):
+        assert "only training begins with random weights" in check(phase, **scratch)["error loading.strategy"]

@@ -17,6 +17,10 @@ PICKLE_SOURCE = (
 )
 CAST_SOURCE = "transformers core_model_loading: a tensor is cast on its own, and both widths of it are alive"
 MAPPED_SOURCE = "safetensors files are memory-mapped: every page read stays cached while there is room"
+BUILT_SOURCE = (
+    "torch modules are filled with random numbers on the CPU before they go to a GPU, in every process unless "
+    "DeepSpeed zero.Init or FSDP makes one copy per server do"
+)
 PICKLED_SHARD_BYTES = 5 * 10**9
 """transformers 4, save_pretrained: max_shard_size "5GB"; pickled checkpoints are from that time."""
 
@@ -62,6 +66,12 @@ def loading_terms(checkpoint: Checkpoint, *, copies: Number, readers: Number | N
         mapped = (Factor("parameters", parameters), Factor("bytes", checkpoint.file_bytes))
         terms.append(Term("weights", "page cache of the weight files", mapped, CACHED, MAPPED_SOURCE))
     return tuple(terms)
+
+
+def built_term(parameters: Number, width: float, copies: Number) -> Term:
+    """A model with random weights, which no file gives: it is built on the CPU all the same."""
+    factors = (Factor("copies", copies), Factor("parameters", parameters), Factor("bytes", width))
+    return Term("weights", "model being built", factors, HOST, BUILT_SOURCE)
 
 
 def sharding_copies_term(parameters: Number, width: float, share: NodeShare) -> Term:

@@ -35,9 +35,7 @@ def design_surroundings(phase: Design, spec: ModelSpec, hardware: Hardware) -> S
     if phase.smoke_test in ("construct", "shapes"):
         return Surroundings(host.runtime_terms(share))
     width = WEIGHT_BYTES.get(phase.precision, 2)
-    built = (Factor("copies", share.ranks), Factor("parameters", parameters(spec)), Factor("bytes", width))
-    source = "torch modules are filled with random numbers on the CPU before they go to a GPU"
-    return Surroundings((*host.runtime_terms(share), Term("weights", "model being built", built, host.HOST, source)))
+    return Surroundings((*host.runtime_terms(share), host.built_term(parameters(spec), width, share.ranks)))
 
 
 def training_surroundings(
@@ -63,8 +61,9 @@ def training_surroundings(
         trained, phase.optimizer, phase.optimizer_implementation, plan,
         master_weights=phase.precision.endswith("-fp32-master"),
     )  # fmt: skip
+    base = storage.weight_file_terms(spec, published, "base model", published=True)
     disk = (
-        *storage.weight_file_terms(spec, published, "base model", published=True),
+        *(() if phase.loading.strategy == "from_scratch" else base),
         *saved,
         *_exports(phase.checkpoints, spec),
         *_nvme_terms(phase, sum(tensor.elements * tensor.multiplicity for tensor in trained)),
@@ -121,7 +120,7 @@ def _loading(
 ) -> tuple[Term, ...]:
     """Loading by who does it; weights that are sharded are loaded once per server unless it is said otherwise."""
     strategy = asked.strategy
-    if strategy == "automatic":
+    if strategy in ("automatic", "from_scratch"):
         strategy = "one_process" if spread.zero_stage == 3 else "every_process"
     copies = {"every_process": share.ranks, "one_process": 1, "streamed": 0}[strategy]
     checkpoint = host.Checkpoint(
@@ -129,6 +128,8 @@ def _loading(
         asked.file_format == "pickle", asked.shard_bytes,
     )  # fmt: skip
     readers = share.ranks if strategy == "streamed" else None
+    if asked.strategy == "from_scratch":
+        return (host.built_term(parameters(spec), width, copies),)
     terms = host.loading_terms(checkpoint, copies=copies, readers=readers)
     if strategy == "every_process" and spread.backend in ("fsdp1", "fsdp2"):
         terms += (host.sharding_copies_term(checkpoint.parameters, width, share),)

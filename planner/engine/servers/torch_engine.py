@@ -35,9 +35,7 @@ COPIES_SOURCE = (
 
 def engine_weights(load: ServingWorkload) -> tuple[Term, ...]:
     """The weights on one GPU, and the cosines and sines of all positions, which the engine computes once."""
-    return _engine_weights(
-        load.spec, load.weights, load.tensor_parallel, load.pipeline, load.expert_share, load.engine
-    )
+    return _engine_weights(load.spec, load.weights, load.tensor_parallel, load.pipeline, load.expert_share, load.engine)
 
 
 @lru_cache(maxsize=512)

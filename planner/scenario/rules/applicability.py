@@ -173,7 +173,14 @@ def _has_gpu_preparation(phase: Any) -> bool:
     return phase.kind in kinds[phase.gpu_preprocessing]
 
 
+BEGINS_AT_RANDOM = _while(
+    "loading.strategy",
+    lambda p: p.loading.strategy != "from_scratch" or (hasattr(p, "optimizer") and not hasattr(p, "method")),
+    "only training begins with random weights",
+    "error",
+)
 SERVING_DEPENDENCES = (
+    BEGINS_AT_RANDOM,
     *(_for_engines(field, engines) for field, engines in ENGINE_SETTINGS.items()),
     _adapted("adapters.rank"),
     _adapted("adapters.target_modules"),
@@ -289,6 +296,11 @@ STEP_DEPENDENCES = (
         for field in ("freezes_embeddings", "freezes_images")
     ),
     _for_models("freezes_images", lambda m: m.task == IMAGE_READER, "the model has no image tower", "error"),
+    BEGINS_AT_RANDOM,
+    *(
+        _while(f"loading.{field}", lambda p: p.loading.strategy != "from_scratch", "nothing is read from files")
+        for field in ("file_format", "file_dtype", "shard_bytes")
+    ),
     _while("trained_layers", lambda p: p.method == "last_layers", "the method is not last layers only"),
     _while("virtual_tokens", lambda p: p.method in ("prefix", "prompt"), "the method has no virtual tokens"),
     _while("parallelism.sequence_parallel", lambda p: p.parallelism.tensor > 1, "tensor parallel is 1"),

@@ -71,3 +71,14 @@ def test_what_the_kernel_may_drop_does_not_decide_which_moment_is_fuller():
     mapped = loading_terms(Checkpoint(10**9, 2, 2), copies=0)
     built = loading_terms(Checkpoint(10**6, 2, 2), copies=1)
     assert fuller(mapped, built) == built
+
+
+def test_training_from_scratch_reads_and_stores_no_base_model(phase, llama_8b):
+    def around(**fields):
+        return training_surroundings(phase(Training, parallelism={"data": 8}, **fields), llama_8b, Hardware())
+
+    scratch = around(loading={"strategy": "from_scratch"})
+    assert by_name(scratch.host_terms)["model being built"] == 8 * PARAMETERS * 2
+    assert by_name(around().storage_terms)["base model"] == 2 * PARAMETERS
+    assert "base model" not in by_name(scratch.storage_terms)
+    assert not any("cache" in name for name in by_name(scratch.host_terms))
