@@ -12,13 +12,20 @@ from planner.scenario.starting import plan_for_model
 MAX_CONFIG_BYTES = 64 * 1024 * 1024
 _MODEL_KEYS = ("model_type", "architectures", "_class_name")
 _WEIGHT_FILES = (".gguf", ".safetensors")
+REPORT_SUFFIXES = (".html", ".htm", ".md", ".xlsx")
+"""Reports that can be opened again."""
 
 
 def open_scenario(path: Path) -> tuple[Scenario, tuple[str, ...]]:
     """The scenario in a file, and what a person should know about it. Raises `PlannerError`.
 
-    A model (its config.json, a GGUF or safetensors file, or a folder with them) is planned in all six phases.
+    A report gives the scenario that is embedded in it. A model (its config.json, a GGUF or safetensors file, or a
+    folder with them) is planned in all six phases.
     """
+    if path.suffix.lower() in REPORT_SUFFIXES:
+        from planner.report.opening import load_report
+
+        return load_report(path), ()
     if path.is_dir() or path.suffix in _WEIGHT_FILES or _holds_a_config(path):
         model = open_model(path)
         return plan_for_model(model.source, model.name, max_positions=model.spec.max_positions), model.notes

@@ -47,7 +47,8 @@ def summary_of(
         low, high = (format_size(end, unit) for end in (binding.peak.low_bytes, binding.peak.high_bytes))
         sentence = f"{binding.title} decides: each GPU needs {need} {binding.when}, with uncertainty {low} to {high}"
         if row is not None and row.capacity_bytes is not None:
-            sentence += f"; of {row.where} it can use {format_size(row.capacity_bytes, unit)} ({row.text})"
+            capacity = format_size(row.capacity_bytes, unit)
+            sentence += f"; on {row.where} {format_size(row.need_bytes, unit)} stand against {capacity} ({row.text})"
         sentences.append(f"{sentence}.")
     if whole.host_ram_bytes or whole.storage_bytes:
         ram, disk, bought = (

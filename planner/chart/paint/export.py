@@ -57,6 +57,12 @@ def export_chart(
     write_atomically(path, writer(charts, QSize(width, height * len(charts)), scale, style))
 
 
+def chart_svg(spec: Charts, *, width: int = 960, height: int = 560) -> str:
+    """The chart as the text of an SVG file, for documents that hold it; `height` is that of each chart."""
+    charts = _charts(spec)
+    return _svg(charts, QSize(width, height * len(charts)), 1.0, ChartStyle()).decode()
+
+
 def chart_image(
     spec: Charts, *, width: int = 960, height: int = 560, scale: float = 2.0, style: ChartStyle | None = None
 ) -> QImage:

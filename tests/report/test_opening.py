@@ -1,0 +1,58 @@
+from io import BytesIO
+from zipfile import ZipFile
+
+import pytest
+
+from planner.errors import ScenarioError
+from planner.report.opening import load_report
+from planner.report.write import write_report
+
+pytestmark = pytest.mark.usefixtures("qapp")
+ENDINGS = (".html", ".md", ".xlsx")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_report_opens_as_the_scenario_that_it_is_about(tmp_path, report, scenario, ending):
+    path = tmp_path / f"report{ending}"
+    write_report(report, path)
+    assert load_report(path) == scenario
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_hostile_name_survives_the_way_through_a_report(tmp_path, hostile_report, hostile, ending):
+    path = tmp_path / f"report{ending}"
+    write_report(hostile_report, path)
+    assert load_report(path).name == hostile
+
+
+@pytest.mark.parametrize("ending", [".html", ".md"])
+def test_another_document_is_refused_in_a_sentence(tmp_path, ending):
+    path = tmp_path / f"notes{ending}"
+    path.write_text("<p>Nothing</p>\n```\n{}\n```\n", "utf-8")
+    with pytest.raises(ScenarioError, match=r"notes.* cannot be opened. No scenario is embedded in it"):
+        load_report(path)
+
+
+def test_a_workbook_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "report.xlsx"
+    path.write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(ScenarioError, match="not a workbook, or it is damaged"):
+        load_report(path)
+
+
+def test_a_workbook_with_entities_is_refused(tmp_path):
+    package = BytesIO()
+    with ZipFile(package, "w") as writer:
+        writer.writestr("xl/workbook.xml", '<!DOCTYPE a [<!ENTITY b "ccc">]><a>&b;</a>')
+    path = tmp_path / "report.xlsx"
+    path.write_bytes(package.getvalue())
+    with pytest.raises(ScenarioError, match="damaged"):
+        load_report(path)
+
+
+def test_an_embedded_scenario_is_checked_like_any_other(tmp_path, report):
+    path = tmp_path / "report.md"
+    write_report(report, path)
+    path.write_text(path.read_text("utf-8").replace('"micro_batch_size": 1', '"micro_batch_size": -1'), "utf-8")
+    with pytest.raises(ScenarioError, match=r"report\.md cannot be opened"):
+        load_report(path)
