@@ -20,7 +20,7 @@ def moment_text(moment: str, instant: str = "") -> str:
     """`in the backward pass (loss backward)`; the instant says which point of the moment needs most."""
     where = _MOMENTS.get(moment, f"at {moment.replace('_', ' ')}")
     plain = instant.replace("_", " ")
-    return f"{where} ({plain})" if instant and instant != moment else where
+    return f"{where} ({plain})" if instant and plain != moment.replace("_", " ") else where
 
 
 _NAMES = {

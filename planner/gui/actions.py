@@ -41,7 +41,8 @@ COMMANDS = (
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
     Command("lifecycle", "Li&fecycle", "Ctrl+1"),
-    Command("host", "&Host and storage", "Ctrl+2"),
+    Command("timeline", "Step &timeline", "Ctrl+2"),
+    Command("host", "&Host and storage", "Ctrl+3"),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
@@ -76,7 +77,7 @@ class Actions:
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
-        view = self._menu(bar, "&View", "lifecycle", "host")
+        view = self._menu(bar, "&View", "lifecycle", "timeline", "host")
         view.addSection("Theme")
         view.addActions(self.themes.actions())
         view.addSection("Unit")

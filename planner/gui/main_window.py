@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from planner.chart.spec import ChartSpec
 from planner.errors import PlannerError
 from planner.gui.actions import Actions
-from planner.gui.pages import HOST, LIFECYCLE, Pages
+from planner.gui.pages import HOST, LIFECYCLE, TIMELINE, Pages
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
@@ -108,7 +108,7 @@ class MainWindow(QMainWindow):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
         self.pages.lifecycle.addWidget(self.chart, 1)
         self.pages.lifecycle.addWidget(self.table)
-        self.pages.fill(self.notice, self._build_host)
+        self.pages.fill(self.notice, {TIMELINE: self._build_timeline, HOST: self._build_host})
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
@@ -136,7 +136,14 @@ class MainWindow(QMainWindow):
         """What is seen in the middle, to be copied and saved."""
         if self.pages.current == HOST:
             return self.host.charts
-        return () if self.chart.spec is None else (self.chart.spec,)
+        card = self.timeline.card if self.pages.current == TIMELINE else self.chart
+        return () if card.spec is None else (card.spec,)
+
+    def _build_timeline(self) -> QWidget:
+        from planner.gui.views.timeline import TimelineView
+
+        self.timeline = TimelineView(self.session, self.theme)
+        return self.timeline
 
     def _build_host(self) -> QWidget:
         from planner.gui.views.host import HostView
@@ -146,7 +153,8 @@ class MainWindow(QMainWindow):
         return self.host
 
     def _on_page(self, index: int) -> None:
-        self.session.look_at(resource="host_ram" if index == HOST else "vram", whole=False, component=None)
+        resource = "host_ram" if index == HOST else "vram"
+        self.session.look_at(phase=self.session.view.phase, resource=resource, component=None)
 
     def pick_model(self) -> None:
         self.model_panel.picker.open()
@@ -208,6 +216,7 @@ class MainWindow(QMainWindow):
             "copy_chart": self.copy_chart,
             "copy_table": self.copy_table,
             "lifecycle": lambda: self.pages.open(LIFECYCLE),
+            "timeline": lambda: self.pages.open(TIMELINE),
             "host": lambda: self.pages.open(HOST),
             "model": self.pick_model,
             "gpus": self.add_gpus,

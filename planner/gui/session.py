@@ -92,10 +92,13 @@ class Session(QObject):
         self.replace(self.state.scenario.with_value(path, value), undo_text(path, value))
 
     def look_at(self, **changes: Any) -> None:
-        """Change what is looked at: `phase`, `resource`, `component`, `unit`; a phase is one instead of the `whole`."""
+        """Change what is looked at: `phase`, `moment`, `resource`, `component`, `unit`.
+
+        A phase is one instead of the `whole`, at its peak and on its own GPUs where nothing else is said.
+        """
         before = self.view
         if "phase" in changes:
-            changes.setdefault("whole", False)
+            changes = {"whole": False, "moment": "", "group": "", **changes}
         self.view = replace(before, **changes)
         if self.view != before:
             self.view_changed.emit(self.view, before)

@@ -69,6 +69,10 @@ class ViewState:
     whole: bool = False
     """Whether all phases together are looked at; then `phase` is the one looked at before."""
     component: Component | None = None
+    moment: str = ""
+    """The moment of the phase that is looked at; empty for its peak."""
+    group: str = ""
+    """The role whose own GPUs are looked at over a step; empty for those that run the phase itself."""
     unit: SizeUnit = "GiB"
 
     @property

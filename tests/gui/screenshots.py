@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.pages import HOST
+from planner.gui.pages import HOST, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 
@@ -45,6 +45,20 @@ def take(window: MainWindow, path: Path) -> None:
     settle()
     window.grab().save(str(path))
     print(path)
+
+
+def take_timeline(window: MainWindow, folder: Path) -> None:
+    """The view of a step: training with its peak explained, and serving in the dark."""
+    session = window.session
+    window.pages.open(TIMELINE)
+    window.resize(1440, 900)
+    session.look_at(phase="training", moment="optimizer_step", component="temporaries")
+    take(window, folder / "timeline.png")
+    window.choose_theme("dark")
+    window.resize(1280, 720)
+    session.look_at(phase="serving", moment="decode", component="kv_cache")
+    take(window, folder / "timeline-dark.png")
+    window.choose_theme("light")
 
 
 def take_host(window: MainWindow, folder: Path) -> None:
@@ -98,6 +112,7 @@ def main(folder: Path) -> None:
         session.look_at(phase="fine_tuning", component="activations")
         window.resize(1280, 720)
         take(window, folder / "small.png")
+        take_timeline(window, folder)
         take_host(window, folder)
         session.undo_stack.setClean()
         window.close()

@@ -44,7 +44,11 @@ class WhyPanel(QWidget):
         self._later.stop()
         state, view = self._session.state, self._session.view
         tokens = self._theme.tokens
-        if view.resource == "vram":
+        if view.resource == "vram" and (view.moment or view.group):
+            from planner.gui.panels.step_why_text import step_why_html, step_why_title
+
+            title, html = step_why_title(state, view), step_why_html(state, view, tokens)
+        elif view.resource == "vram":
             title = why_title(state, view.phase, view.component, view.unit)
             html = why_html(state, view.phase, view.component, view.unit, tokens)
         else:

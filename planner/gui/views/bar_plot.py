@@ -13,7 +13,7 @@ from planner.chart.paint.bars import paint_behind, paint_over
 from planner.chart.paint.fonts import text_width
 from planner.chart.paint.style import ChartStyle
 from planner.chart.palette import COMPONENT_COLOURS
-from planner.chart.spec import BarName, ChartSpec, Segment
+from planner.chart.spec import ChartSpec, Segment
 from planner.engine.term import HOST_COMPONENTS, Component
 from planner.gui.words import strong
 from planner.units import BYTES_PER_UNIT
@@ -46,7 +46,7 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
     """One `BarGraphItem` per component with all bars in it; an edit moves the bars and makes nothing new."""
 
     picked = Signal(str, object)
-    """What a bar is of, and a component of it, or None for the bar as a whole."""
+    """The key of a bar, and a component of it, or None for the bar as a whole."""
 
     def __init__(self, style: ChartStyle) -> None:
         super().__init__(background=None)
@@ -55,7 +55,7 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
         self._style = style
         self.spec: ChartSpec | None = None
         self.placed: ChartLayout | None = None
-        self._selected: tuple[BarName, Component | None] | None = None
+        self._selected: tuple[str, Component | None] | None = None
         self.box = pg.ViewBox(enableMouse=False, enableMenu=False, defaultPadding=0)
         self.box.setZValue(0)  # pyqtgraph puts it below everything
         self.box.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
@@ -78,7 +78,7 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
         self._style = style
         self._arrange()
 
-    def select(self, name: BarName | None, component: Component | None = None) -> None:
+    def select(self, name: str | None, component: Component | None = None) -> None:
         """Mark a segment of a bar; a whole bar is not marked, nor is anything for None."""
         selected = None if name is None else (name, component)
         if self._selected != selected:
@@ -106,7 +106,7 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
         if found is not None and event.button() == Qt.MouseButton.LeftButton:
             shape, segment = found
             own = segment is not None and not shape.bar.group
-            self.picked.emit(shape.bar.phase, segment.component if segment is not None and own else None)
+            self.picked.emit(shape.bar.key, segment.component if segment is not None and own else None)
         super().mousePressEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -157,13 +157,13 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
     def _step(self, across: int, up: int) -> None:
         assert self.spec is not None
         bars = [bar for bar in self.spec.bars if not bar.group]
-        name, component = self._selected or (bars[0].phase, None)
-        index = next((i for i, bar in enumerate(bars) if bar.phase == name), 0)
+        name, component = self._selected or (bars[0].key, None)
+        index = next((i for i, bar in enumerate(bars) if bar.key == name), 0)
         bar = bars[min(max(index + across, 0), len(bars) - 1)]
         parts: list[Component | None] = [None, *(segment.component for segment in bar.segments)]
         at = parts.index(component) if component in parts else 0
         at = min(max(at + up, 0), len(parts) - 1)
-        self.picked.emit(bar.phase, parts[at])
+        self.picked.emit(bar.key, parts[at])
 
     def _arrange(self) -> None:
         area = QRectF(self.viewport().rect())
@@ -209,7 +209,7 @@ class BarPlot(pg.GraphicsView):  # type: ignore[misc]  # pyqtgraph has no types
         paint_over(painter, self.placed, self._style)
         for shape in self.placed.bars:
             for segment, rect in () if shape.bar.group else shape.segments:
-                if self._selected == (shape.bar.phase, segment.component):
+                if self._selected == (shape.bar.key, segment.component):
                     painter.setPen(QPen(QColor(self._style.palette.ink), _SELECTION_WIDTH))
                     painter.setBrush(Qt.BrushStyle.NoBrush)
                     painter.drawRect(QRectF(rect.x, rect.y, rect.width, max(rect.height, 2)))

@@ -5,17 +5,17 @@ than everything else at the start. The plot, with tooltips, clicks and keys, the
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QStackedLayout, QVBoxLayout, QWidget
 
-from planner.chart.spec import WHOLE, BarName, ChartSpec, Resource
+from planner.chart.spec import WHOLE, ChartSpec, Resource
 from planner.chart.table import chart_description
 from planner.engine.term import Component
 from planner.gui.session import Session
-from planner.gui.state import State
+from planner.gui.state import State, ViewState
 from planner.gui.theme import Theme
 from planner.gui.views.painted_chart import PaintedChart
 from planner.gui.views.screen_style import screen_style
@@ -71,6 +71,14 @@ class ChartCard(QFrame):
         """What is to be said above the chart; nothing by default."""
         return ""
 
+    def key_of(self, view: ViewState) -> str | None:
+        """The bar that is looked at; None where it is not in this chart."""
+        return view.bar if view.resource == self._resource else None
+
+    def looks_at(self, key: str) -> dict[str, Any]:
+        """What a click on a bar looks at."""
+        return {"whole": True} if key == WHOLE else {"phase": key}
+
     def load_plot(self) -> "BarPlot":
         """Put the pyqtgraph plot in place of the first picture; imported here because it takes long."""
         if self.plot is None:
@@ -108,7 +116,7 @@ class ChartCard(QFrame):
             self._picture.update()
         else:
             self.plot.show_chart(spec)
-            self.plot.select(view.bar if view.resource == self._resource else None, view.component)
+            self.plot.select(self.key_of(view), view.component)
 
     def _on_first_painting(self) -> None:
         self.first_painted.emit()
@@ -119,6 +127,5 @@ class ChartCard(QFrame):
             self.plot.set_style(screen_style(self._theme.tokens))
         self._picture.update()
 
-    def _on_picked(self, name: BarName, component: Component | None) -> None:
-        looked_at = {"whole": True} if name == WHOLE else {"phase": name}
-        self._session.look_at(**looked_at, resource=self._resource, component=component)
+    def _on_picked(self, key: str, component: Component | None) -> None:
+        self._session.look_at(**self.looks_at(key), resource=self._resource, component=component)

@@ -15,7 +15,7 @@ def chart_of(state: State, unit: SizeUnit) -> ChartSpec | None:
     if state.plan is None:
         return None
     chart = lifecycle_chart(state.plan, gpus=state.gpus, judge=state.judge, captions=captions_of(state), unit=unit)
-    return replace(chart, subtitle=_subtitle(state, chart.judge))
+    return replace(chart, subtitle=subtitle_of(state, chart.judge))
 
 
 def charts_of(state: State, unit: SizeUnit) -> tuple[ChartSpec, ...]:
@@ -34,7 +34,7 @@ def model_of(state: State) -> str:
     return state.spec.name.rpartition("/")[2] if state.spec else ""
 
 
-def _subtitle(state: State, judge: CapacityLine | None) -> str:
+def subtitle_of(state: State, judge: CapacityLine | None) -> str:
     """`Llama-3.1-8B · judged against L40S (44.4 GiB usable)`: the model, whatever the plan is called."""
     judged = f"judged against {judge.name} ({judge.size_label} usable)" if judge else ""
     return " · ".join(part for part in (model_of(state), judged) if part)

@@ -19,7 +19,7 @@ BOLD_ROLE = Qt.ItemDataRole.UserRole + 1
 CAUTION_ROLE = Qt.ItemDataRole.UserRole + 2
 """Why the figures of a row are less sure than usual; empty where they are not."""
 
-_SHORT: dict[Component, str] = {
+SHORT_NAMES: dict[Component, str] = {
     "weights": "Weights",
     "gradients": "Grads",
     "optimizer_states": "Optim.",
@@ -124,7 +124,7 @@ class FigureTable(StateTable):
             if section == 0:
                 return self._unit if self.compact else f"Peak per GPU ({self._unit})"
             if gpu < -1:
-                return _SHORT[self.components[section - 1]]
+                return SHORT_NAMES[self.components[section - 1]]
             return "Peak" if gpu == -1 else self._labels[gpu]
         if role == Qt.ItemDataRole.ToolTipRole and section:
             if gpu < -1:
