@@ -105,7 +105,7 @@ def _eager(
             weights = add_in_place(t, weights, mask, "bias added in place")
         elif mask is not None:
             weights = ops.add(t, weights, mask, "masked scores")
-        weights = softmax_to(t, weights, value.dtype if not upcast else dtype, upcast=upcast)
+        weights = softmax_to(t, weights, dtype if upcast and not whole else value.dtype, upcast=upcast)
         if shape.attention_dropout:
             weights = ops.dropout(t, weights)
         output = batched(t, weights, value_states, output_dims, "attention output", False, strided)
@@ -134,7 +134,7 @@ def softmax_to(t: Tape, scores: Tensor, dtype: str, *, upcast: bool) -> Tensor:
         # The kernel reads fp16 itself (`half_to_float`); the copy of any other dtype dies with the call.
         whole = scores.dtype == "fp16"
         soft = ops.softmax(t, scores if whole else ops.to(t, scores, "fp32", "scores in fp32"), "fp32")
-        return ops.to(t, soft, t.autocast or dtype, "attention weights")
+        return ops.to(t, soft, dtype if upcast else t.autocast or dtype, "attention weights")
     return ops.softmax(t, scores, scores.dtype)
 
 

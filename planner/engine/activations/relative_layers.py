@@ -225,19 +225,30 @@ def _fused(t: Tape, layer: CausalLayer, hidden_states: Tensor) -> tuple[Tensor, 
 
 
 def _separate(t: Tape, form: Form, layer: CausalLayer, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    linears, norms, shape = layer.parts.linears, layer.parts.norms, layer.shape
-    made: list[Tensor] = []
-    for name in ("q", "k"):
-        projected = linear(t, linears[f"{name}_proj"], hidden_states)
-        if name in norms and not shape.qk_norm_rotated:
-            projected = normalise(t, norms[name], projected, f"{name}_norm")
-            if form.qk_norm_scope == "each":
-                # Every head has a norm of its own (StableLM 2); their outputs are joined again.
-                projected = cat(t, [projected], projected.dims, f"{name} of all heads")
-        made.append(heads_of(t, projected, shape))
-        del projected
+    linears, shape = layer.parts.linears, layer.shape
+    # OLMo 2 normalises each projection as it comes, the others once all three are there.
+    at_once = form.qk_norm_scope == "all"
+    query = _projected(t, form, layer, "q", hidden_states, at_once)
+    key = _projected(t, form, layer, "k", hidden_states, at_once)
     value = heads_of(t, linear(t, linears["v_proj"], hidden_states), shape)
-    return made[0], made[1], value
+    if not at_once:
+        query = _normed(t, form, layer, "q", query)
+        key = _normed(t, form, layer, "k", key)
+    return query, key, value
+
+
+def _projected(t: Tape, form: Form, layer: CausalLayer, name: str, hidden_states: Tensor, at_once: bool) -> Tensor:
+    projected = linear(t, layer.parts.linears[f"{name}_proj"], hidden_states)
+    return heads_of(t, _normed(t, form, layer, name, projected) if at_once else projected, layer.shape)
+
+
+def _normed(t: Tape, form: Form, layer: CausalLayer, name: str, x: Tensor) -> Tensor:
+    norms = layer.parts.norms
+    if name not in norms or layer.shape.qk_norm_rotated:
+        return x
+    normed = normalise(t, norms[name], x, f"{name}_norm")
+    # Every head has a norm of its own (StableLM 2); their outputs are joined again.
+    return cat(t, [normed], normed.dims, f"{name} of all heads") if form.qk_norm_scope == "each" else normed
 
 
 def _rotated(
