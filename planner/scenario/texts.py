@@ -37,6 +37,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "tensor_feed_forward": "{degree} does not divide the feed-forward size {size}.",
     "pipeline_layers": "{stages} stages are more than the model's {layers} layers.",
     "pipeline_uneven": "{layers} layers do not divide into {stages} equal stages; the fullest has {fullest}.",
+    "pipeline_of_pyramid": "Pyramids and denoisers are no chain of equal layers; no pipeline of them is known.",
     "interleave_without_pipeline": "Chunks per stage need a pipeline of at least 2 stages.",
     "zero_with_pipeline": "{backend} cannot combine ZeRO stage {stage} with a pipeline: each micro-batch would gather "
     "and reduce everything again. Use stage 0 or 1, FSDP2, or one pipeline stage.",

@@ -2,6 +2,10 @@ from typing import Any
 
 import pytest
 
+from planner.hardware import load_hardware
+from planner.model import resolve_model
+from planner.scenario import Scenario, validate
+
 
 def layout(**fields: Any) -> dict[str, Any]:
     return {"parallelism": fields}
@@ -50,6 +54,15 @@ def test_a_trial_on_a_few_layers_has_no_more_stages_than_these(check: Any) -> No
     found = check("design", trial_layers=2, **layout(pipeline=4))
     assert found["error parallelism.pipeline"] == "4 stages are more than the model's 2 layers. Use 2."
     assert "error parallelism.pipeline" not in check("design", trial_layers=2, **layout(pipeline=2))
+
+
+@pytest.mark.parametrize("preset", ["microsoft/swin-tiny-patch4-window7-224", "runwayml/stable-diffusion-v1-5"])
+def test_what_is_no_chain_of_layers_has_no_pipeline(preset: str) -> None:
+    model = {"preset": preset}
+    phases = {"training": {"sequence_length": 77, **layout(pipeline=2)}}
+    scenario = Scenario.of({"name": preset, "model": model, "phases": phases})
+    found = validate(scenario, resolve_model(scenario.model), load_hardware())
+    assert [(issue.severity, issue.code) for issue in found] == [("error", "pipeline_of_pyramid")]
 
 
 def test_uneven_stages_are_unwise(check: Any) -> None:

@@ -42,6 +42,8 @@ class ModelFacts:
     sees_images: bool
     has_decoder: bool
     """An encoder and a decoder, whose lengths differ."""
+    is_chain: bool
+    """Layers of one width follow each other, so that any of them may begin a stage of a pipeline."""
 
 
 def facts_of(spec: ModelLike) -> ModelFacts:
@@ -63,6 +65,7 @@ def facts_of(spec: ModelLike) -> ModelFacts:
         learned_positions=any(_is_position_table(part) for part in getattr(stack, "before", ())),
         sees_images=spec.task in IMAGE_TASKS or any(getattr(other, "image", None) for other in spec.stacks),
         has_decoder=spec.task in DECODER_TASKS,
+        is_chain=spec.task != "diffusion" and all(getattr(group, "width", None) is None for group in stack.groups),
     )
 
 

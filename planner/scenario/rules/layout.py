@@ -60,6 +60,9 @@ def pipeline_rules(facts: PhaseFacts) -> Iterator[Issue]:
         yield facts.issue("interleave_without_pipeline", "parallelism.pipeline_interleave", legal=(1,))
     if facts.model is None or stages == 1:
         return
+    if not facts.model.is_chain:
+        yield facts.issue("pipeline_of_pyramid", "parallelism.pipeline", legal=(1,))
+        return
     # a trial builds only the first layers of the model
     layers = min(facts.model.layers, getattr(facts.phase, "trial_layers", None) or facts.model.layers)
     if stages * chunks > layers:
