@@ -5,6 +5,7 @@ from typing import Any
 
 from planner.errors import ScenarioError
 from planner.model.files import open_model
+from planner.report import REPORT_SUFFIXES
 from planner.scenario import Scenario, load_scenario
 from planner.scenario.files import parse_json, read_small_file
 from planner.scenario.starting import plan_for_model
@@ -12,8 +13,6 @@ from planner.scenario.starting import plan_for_model
 MAX_CONFIG_BYTES = 64 * 1024 * 1024
 _MODEL_KEYS = ("model_type", "architectures", "_class_name")
 _WEIGHT_FILES = (".gguf", ".safetensors")
-REPORT_SUFFIXES = (".html", ".htm", ".md", ".xlsx")
-"""Reports that can be opened again."""
 
 
 def open_scenario(path: Path) -> tuple[Scenario, tuple[str, ...]]:

@@ -36,7 +36,16 @@ def html_report(report: Report) -> str:
 
 def render(template: str, report: Report, **values: Any) -> str:
     """A template of `resources/report/` with a report and the words that it needs."""
-    return _environment().get_template(template).render(report=report, unit=report.unit, **values)
+    return (
+        _environment()
+        .get_template(template)
+        .render(report=report, unit=report.unit, numbers=source_numbers(report), **values)
+    )
+
+
+def source_numbers(report: Report) -> dict[str, int]:
+    """By which number each source is cited."""
+    return {source: number for number, source in enumerate(report.sources, 1)}
 
 
 @cache

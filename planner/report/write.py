@@ -27,6 +27,12 @@ def _html(report: Report) -> bytes:
     return html_report(report).encode()
 
 
+def _pdf(report: Report) -> bytes:
+    from planner.report.pdf import pdf_report
+
+    return pdf_report(report)
+
+
 def _markdown(report: Report) -> bytes:
     from planner.report.markdown import markdown_report
 
@@ -47,6 +53,7 @@ def _xlsx(report: Report) -> bytes:
 
 _FORMATS: dict[str, Callable[[Report], bytes]] = {
     ".html": _html,
+    ".pdf": _pdf,
     ".md": _markdown,
     ".xlsx": _xlsx,
     ".csv": _csv,

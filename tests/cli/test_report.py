@@ -5,7 +5,7 @@ import pytest
 pytestmark = pytest.mark.usefixtures("qapp")
 
 
-@pytest.mark.parametrize("ending", [".html", ".md", ".xlsx", ".csv"])
+@pytest.mark.parametrize("ending", [".html", ".pdf", ".md", ".xlsx", ".csv"])
 def test_a_report_is_written_in_the_format_of_the_ending(command, tmp_path, plan_file, ending):
     path = tmp_path / f"report{ending}"
     outcome = command("report", plan_file, path)

@@ -16,6 +16,12 @@ HOSTILE = "=cmd() <script>alert('1')</script> \"quoted\" | שלום 🚀 `x` **b
 """A name that formats would take for markup, code or a formula, with letters from right to left and an emoji."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _application(qapp: object) -> object:
+    """Painting needs an application; pytest-qt's is shared with the tests of the window."""
+    return qapp
+
+
 @pytest.fixture(scope="session")
 def created() -> datetime:
     return CREATED

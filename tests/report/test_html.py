@@ -47,11 +47,15 @@ def test_the_charts_are_drawings_with_real_text(page):
 
 
 def test_every_term_stands_there_with_its_bytes_and_source(page, report):
-    told = " ".join(words(parsed(page), "//h:td"))
+    tree = parsed(page)
+    told = " ".join(words(tree, "//h:td"))
+    sources = words(tree, "//h:li[starts-with(@id, 'source-')]")
     for part in report.phases:
         for term in (*part.terms, *part.host_terms, *part.storage_terms):
             assert f"{int(term.bytes):,}".replace(",", "\u202f") in told
-            assert term.source.split("\n")[0] in told
+            number = report.sources.index(term.source) + 1
+            assert f"[{number}]" in told
+            assert sources[number - 1] == term.source.strip()
     assert "32 sequences × 32 layers × 2 K and V × 8 kv heads × 128 head dim × 8\u202f192 tokens × 2 bytes" in told
 
 

@@ -7,7 +7,6 @@ from planner.errors import ScenarioError
 from planner.report.opening import load_report
 from planner.report.write import write_report
 
-pytestmark = pytest.mark.usefixtures("qapp")
 ENDINGS = (".html", ".md", ".xlsx")
 
 

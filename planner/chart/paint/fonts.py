@@ -37,6 +37,8 @@ def _font(size: int, bold: bool) -> QFont:
     face = QFont(load_fonts())
     face.setPixelSize(size)
     face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+    # Contextual forms have private code points in Inter, and a text copied out of a PDF would hold these.
+    face.setFeature(QFont.Tag("calt"), 0)
     face.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     return face
 
