@@ -11,7 +11,7 @@ from planner.engine.activations.functions import activate
 from planner.engine.activations.quantized import quantized_product
 from planner.engine.activations.recipe import Recipe
 from planner.engine.activations.shape import LayerShape
-from planner.engine.activations.tape import Dims, Tape, Tensor
+from planner.engine.activations.tape import Accumulate, Dims, Tape, Tensor
 from planner.engine.activations.tiles import tiled
 
 LLAMA = "transformers 5.24, models/llama/modeling_llama.py"
@@ -159,7 +159,7 @@ def product(
     """`F.linear`: casts under autocast, then a matrix product over flattened tokens."""
     tokens = x.dims[: len(x.dims) - len(inputs)]
     if t.autocast:
-        x = ops.to(t, x, t.autocast, "input cast by autocast")
+        x = _cast_input(t, x)
         weight = cast_weight(t, weight)
         bias = cast_weight(t, bias) if bias is not None else None
     flat = ops.view(t, x)
@@ -173,7 +173,16 @@ def product(
     return ops.view(t, made)
 
 
-def cast_weight(t: Tape, weight: Tensor) -> Tensor:
+def _cast_input(t: Tape, x: Tensor) -> Tensor:
+    """Autocast's copy of an input; that of a leaf, such as what a reentrant checkpoint runs again, is cached too."""
+    assert t.autocast is not None
+    reruns = t.frame is not None and t.frame.is_recomputing
+    if isinstance(x.node, Accumulate) and not (x.is_view or reruns):
+        return cast_weight(t, x, "input cast by autocast", "")
+    return ops.to(t, x, t.autocast, "input cast by autocast")
+
+
+def cast_weight(t: Tape, weight: Tensor, label: str = "weight cast by autocast", kind: str = "weight copy") -> Tensor:
     """Autocast's 16-bit copy of a weight; only trainable leaves are cached (torch `autocast_mode.cpp: cached_cast`)."""
     assert t.autocast is not None
     if weight.dtype == t.autocast:
@@ -181,8 +190,8 @@ def cast_weight(t: Tape, weight: Tensor) -> Tensor:
     cached = t.weight_copies.get(id(weight))
     if cached is not None:
         return cached
-    copy = t.new(weight.dims, t.autocast, "weight cast by autocast", "weight copy")
-    t.tick("weight cast by autocast")
+    copy = t.new(weight.dims, t.autocast, label, kind)
+    t.tick(label)
     if weight.requires_grad:
         with t.with_grad():
             ops.record_cast(t, weight, copy)

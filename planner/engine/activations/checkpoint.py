@@ -48,7 +48,10 @@ class Frame:
 
     def expect(self, tape: Tape, saved: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
         """Notes in forward that a node will need `saved`; returns its place."""
-        saves_output = any(tensor is output for tensor in saved for output in outputs)
+        # A norm keeps statistics, dropout its mask: they are made by the last operator too.
+        saves_output = any(tensor is output for tensor in saved for output in outputs) or any(
+            tensor.storage.tape is not None and tensor.storage.record.birth == tape.now - 1 for tensor in saved
+        )
         self._last_tick = tape.now - self._start - (0 if saves_output else 1)
         self._expected += 1
         return self._expected - 1

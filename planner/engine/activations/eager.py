@@ -32,11 +32,13 @@ def eager_attention(
     softcap: bool = False,
     scores_in_fp32: bool = False,
     names_fp32: bool = True,
+    as_values: bool = False,
     adds_in_place: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The output (batch, sequence, heads, head dim) and the attention weights, which the caller's scope holds.
 
-    `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself.
+    `joined`: keys and values come from a cache in one piece. `upcast`: the softmax asks for fp32 itself,
+    and its result is cast to the queries' dtype. `as_values`: it is cast to the values' dtype, whatever it is.
     `names_fp32`: operands cast to fp32 keep a name until the end, they are not just passed on.
     `adds_in_place`: the mask is a bias of positions that is added over the scores.
     Selective checkpointing runs just this again in backward.
@@ -55,6 +57,7 @@ def eager_attention(
             softcap=softcap,
             whole=scores_in_fp32,
             named=names_fp32,
+            as_values=as_values or scores_in_fp32,
             in_place=adds_in_place,
         )
 
@@ -76,6 +79,7 @@ def _eager(
     softcap: bool,
     whole: bool,
     named: bool,
+    as_values: bool,
     in_place: bool,
 ) -> tuple[Tensor, Tensor]:
     with t.module("eager", EAGER):
@@ -105,7 +109,7 @@ def _eager(
             weights = add_in_place(t, weights, mask, "bias added in place")
         elif mask is not None:
             weights = ops.add(t, weights, mask, "masked scores")
-        weights = softmax_to(t, weights, dtype if upcast and not whole else value.dtype, upcast=upcast)
+        weights = softmax_to(t, weights, value.dtype if as_values else dtype if upcast else None, upcast=upcast)
         if shape.attention_dropout:
             weights = ops.dropout(t, weights)
         output = batched(t, weights, value_states, output_dims, "attention output", False, strided)
@@ -128,13 +132,13 @@ def _overwritten(t: Tape, scores: Tensor) -> Tensor:
     return out
 
 
-def softmax_to(t: Tape, scores: Tensor, dtype: str, *, upcast: bool) -> Tensor:
-    """Softmax, in fp32 where asked for or under autocast, and its copy in the values' dtype."""
+def softmax_to(t: Tape, scores: Tensor, dtype: str | None, *, upcast: bool) -> Tensor:
+    """Softmax, in fp32 where asked for or under autocast, and its copy in another dtype where the class makes one."""
     if upcast or t.autocast:
         # The kernel reads fp16 itself (`half_to_float`); the copy of any other dtype dies with the call.
         whole = scores.dtype == "fp16"
         soft = ops.softmax(t, scores if whole else ops.to(t, scores, "fp32", "scores in fp32"), "fp32")
-        return ops.to(t, soft, dtype if upcast else t.autocast or dtype, "attention weights")
+        return soft if dtype is None else ops.to(t, soft, dtype, "attention weights")
     return ops.softmax(t, scores, scores.dtype)
 
 

@@ -206,7 +206,10 @@ def _attention(
     """`BertAttention.forward`."""
     with t.module("attention", f"{BERT}: BertAttention.forward"):
         output, weights = attention(t, layer.shape, layer.linears, hidden_states, mask)
-        return output_block(t, layer, "o_proj", "attention norm", output, hidden_states), weights
+        # MPNet drops its weights as soon as the heads are joined, the others hand them on.
+        handed = None if layer.shape.relative else weights
+        del weights
+        return output_block(t, layer, "o_proj", "attention norm", output, hidden_states), handed
 
 
 def output_block(t: Tape, layer: EncoderLayer, role: str, norm: str, hidden_states: Tensor, residual: Tensor) -> Tensor:

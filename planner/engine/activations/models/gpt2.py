@@ -162,6 +162,7 @@ def _attention(
                 joined=layer.cache is not None,
                 upcast=shape.grouped_queries or separate,
                 scores_in_fp32=separate,
+                as_values=True,
             )
         else:
             output = attend(t, shape, query, key, value, mask)
