@@ -22,10 +22,10 @@ def phase_captions(phases: Phases) -> Mapping[PhaseName, str]:
 
 
 def _batch(sequences: int, tokens: int) -> str:
-    return f"{sequences} × {_short(tokens)}"
+    return f"{sequences} × {short_count(tokens)}"
 
 
-def _short(tokens: int) -> str:
+def short_count(tokens: int) -> str:
     """`8192` is `8k` as models are named, `131072` is `128k`; other counts are written out."""
     for unit, letter in ((1024 * 1024, "M"), (1024, "k")):
         if tokens >= unit and tokens % unit == 0:

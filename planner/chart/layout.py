@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from planner.chart.bar_labels import BarLabels, bar_labels, phase_labels
 from planner.chart.capacity_labels import CapacityLabel, capacity_labels, capacity_margin
+from planner.chart.curve_layout import CurveShape, curve_shape
 from planner.chart.geometry import Line, Rect, uncovered
 from planner.chart.labels import LINE_HEIGHT, Label, Sizes, Slot, slots, value_rect, value_y
 from planner.chart.spec import Bar, ChartSpec, LegendEntry, Segment
@@ -55,13 +56,15 @@ class ChartLayout:
     capacities: tuple[CapacityShape, ...]
     footnote: tuple[Label, ...]
     bounds: tuple[Line, ...] = ()
-    """Where one moment ends and the next begins, across the whole height of the plot."""
+    """Where one moment ends and the next begins, across the whole height of the plot; or where the plan is now."""
+    curve: CurveShape | None = None
 
     @property
     def labels(self) -> tuple[Label, ...]:
         """Every text of the picture."""
         on_bars = [label for shape in self.bars for label in (*shape.labels.all, *shape.names)]
         beside = [label for _, _, label in self.legend] + [shape.label.label for shape in self.capacities]
+        beside += [mark.label for mark in self.curve.marks] if self.curve else []
         return (*self.heading, *beside, self.axis_label, *self.ticks, *on_bars, *self.footnote)
 
 
@@ -79,7 +82,7 @@ def lay_out(spec: ChartSpec, area: Rect, measure: Measure, sizes: Sizes | None =
     floor = footnote[0].rect.y - _TICK_GAP if footnote else inner.bottom
     floor -= _names_height(spec, left, width, sizes, measure) + _TICK_GAP
     plot = Rect(left, top + _HEADROOM, width, max(floor - top - _HEADROOM, 1.0))
-    columns = slots(len(spec.bars), plot, touching=spec.kind == "steps")
+    columns = slots(len(spec.bars), plot, touching=spec.kind != "bars")
     names = phase_labels(spec.bars, columns, plot.bottom + _TICK_GAP, sizes, measure)
     bars = tuple(
         _bar(spec, bar, slot, labels, top + _CLEARANCE, sizes, measure)
@@ -103,10 +106,14 @@ def lay_out(spec: ChartSpec, area: Rect, measure: Measure, sizes: Sizes | None =
         ),
         footnote,
         _bounds(spec, columns),
+        curve_shape(spec, columns, plot, sizes, measure) if spec.kind == "curve" else None,
     )
 
 
 def _bounds(spec: ChartSpec, columns: Sequence[Slot]) -> tuple[Line, ...]:
+    if spec.kind == "curve":
+        now = (slot.column for bar, slot in zip(spec.bars, columns, strict=True) if bar.key == spec.current)
+        return tuple(Line(column.centre_x, column.y, column.centre_x, column.bottom) for column in now)
     if spec.kind != "steps":
         return ()
     return tuple(Line(slot.column.x, slot.column.y, slot.column.x, slot.column.bottom) for slot in columns[1:])
@@ -188,6 +195,8 @@ def _tick(text: str, y: float, right: float, width: float, sizes: Sizes) -> Labe
 def _bar(
     spec: ChartSpec, bar: Bar, slot: Slot, names: tuple[Label, ...], top: float, sizes: Sizes, measure: Measure
 ) -> BarShape:
+    if spec.kind == "curve":
+        return BarShape(bar, slot, (), None, None, (), BarLabels(), names)
     labels = bar_labels(bar, slot, spec.axis, spec.capacities, top, sizes, measure)
     middle = slot.column.centre_x
     band = value_rect(bar.low_bytes, bar.high_bytes, spec.axis, slot)

@@ -17,8 +17,8 @@ Resource = Literal["vram", "host_ram", "storage"]
 WHOLE: Final = "programme"
 BarName = PhaseName | Literal["programme"]
 """A phase, or all of them together."""
-Kind = Literal["bars", "steps"]
-"""Whether columns are things apart from each other, or what follows in time and so touches."""
+Kind = Literal["bars", "steps", "curve"]
+"""Whether columns are things apart, follow in time and so touch, or are points of a curve."""
 Pattern = Literal["solid", "diagonal", "horizontal", "back_diagonal", "cross", "vertical", "grid", "dense_diagonal"]
 
 
@@ -78,7 +78,7 @@ class Bar:
     whisker_label: str = ""
     """Such as `+ 15.0`, where the whisker is an amount of its own instead of an uncertainty."""
     moment: str = ""
-    """The moment of the phase that this column is, such as `backward`; empty for the phase as a whole."""
+    """The moment of the phase that this column is, such as `backward`, or the value of a swept field as text."""
     peak: bool = False
     """Whether this moment is the one at which most is needed."""
 
@@ -141,6 +141,16 @@ class CapacityLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where a curve meets a capacity: the key of the last point that fits, and what is said of it."""
+
+    key: str
+    capacity_bytes: int
+    label: str
+    """Such as `max 6 on H100`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     value_bytes: int
     label: str
@@ -170,7 +180,8 @@ class LegendEntry:
 class ChartSpec:
     """Stacked bars against what the chosen GPUs or servers offer.
 
-    One per phase and per further group of GPUs; or, as steps that touch, one per moment of a phase.
+    One per phase and per further group of GPUs; or, as steps that touch, one per moment of a phase; or points of a
+    curve, one per value of a swept field, without segments.
     """
 
     title: str
@@ -183,6 +194,10 @@ class ChartSpec:
     footnote: str = ""
     resource: Resource = "vram"
     kind: Kind = "bars"
+    crossings: tuple[Crossing, ...] = ()
+    """Of a curve."""
+    current: str = ""
+    """The key of the point of a curve that is the plan as it is."""
 
     @property
     def judge(self) -> CapacityLine | None:

@@ -1,13 +1,14 @@
 """The chart in words: a table for copying, and a description for screen readers and picture files."""
 
 from planner.chart.numbers import size_text
-from planner.chart.spec import Bar, ChartSpec, Resource
+from planner.chart.spec import Bar, ChartSpec, Kind, Resource
 
 _TOTALS: dict[Resource, tuple[str, ...]] = {
     "vram": ("Peak", "Low", "High"),
     "host_ram": ("Held", "With page cache"),
     "storage": ("Stored",),
 }
+_HEADS: dict[Kind, str] = {"bars": "Phase", "steps": "Moment", "curve": "Value"}
 _TOTALS_OF_MOMENTS = ("Total",)
 _OFFERS: dict[Resource, tuple[str, str]] = {
     "vram": ("GPU", "Usable"),
@@ -25,7 +26,7 @@ def chart_table(spec: ChartSpec) -> str:
     """
     unit = spec.axis.unit
     components = [entry.component for entry in spec.legend]
-    head = ["Moment" if spec.kind == "steps" else "Phase", *(f"{entry.name} ({unit})" for entry in spec.legend)]
+    head = [_HEADS[spec.kind], *(f"{entry.name} ({unit})" for entry in spec.legend)]
     totals = _TOTALS_OF_MOMENTS if spec.kind == "steps" else _TOTALS[spec.resource]
     rows = [[*head, *(f"{name} ({unit})" for name in totals), "Verdict"]]
     for bar in spec.bars:
@@ -49,8 +50,9 @@ def chart_description(spec: ChartSpec) -> str:
             sentences.append(f"{_full_name(bar)}: {bar.note}.")
             continue
         parts = ", ".join(f"{segment.name} {segment.label}" for segment in bar.segments)
+        held = f" ({parts})" if parts else ""
         verdict = f"; {bar.verdict}" if bar.verdict else ""
-        sentences.append(f"{_full_name(bar)}: {bar.total_label} {unit} ({parts}){verdict}.")
+        sentences.append(f"{_full_name(bar)}: {bar.total_label} {unit}{held}{verdict}.")
     if spec.capacities:
         sentences.append(f"{_OFFERED[spec.resource]}: " + "; ".join(line.label for line in spec.capacities) + ".")
     return " ".join(sentences)

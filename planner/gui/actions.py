@@ -42,7 +42,8 @@ COMMANDS = (
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
     Command("lifecycle", "Li&fecycle", "Ctrl+1"),
     Command("timeline", "Step &timeline", "Ctrl+2"),
-    Command("host", "&Host and storage", "Ctrl+3"),
+    Command("explore", "&Explore", "Ctrl+3"),
+    Command("host", "&Host and storage", "Ctrl+4"),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
@@ -77,7 +78,7 @@ class Actions:
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
-        view = self._menu(bar, "&View", "lifecycle", "timeline", "host")
+        view = self._menu(bar, "&View", "lifecycle", "timeline", "explore", "host")
         view.addSection("Theme")
         view.addActions(self.themes.actions())
         view.addSection("Unit")

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from planner.chart.spec import ChartSpec
 from planner.errors import PlannerError
 from planner.gui.actions import Actions
-from planner.gui.pages import HOST, LIFECYCLE, TIMELINE, Pages
+from planner.gui.pages import EXPLORE, HOST, LIFECYCLE, TIMELINE, Pages
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
@@ -30,6 +30,7 @@ from planner.units import SizeUnit
 
 if TYPE_CHECKING:
     from planner.gui.session import Session
+    from planner.gui.views.chart_card import ChartCard
 
 APPLICATION = "VRAM Planner"
 LEFT_WIDTH, RIGHT_WIDTH = 356, 272
@@ -108,7 +109,9 @@ class MainWindow(QMainWindow):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
         self.pages.lifecycle.addWidget(self.chart, 1)
         self.pages.lifecycle.addWidget(self.table)
-        self.pages.fill(self.notice, {TIMELINE: self._build_timeline, HOST: self._build_host})
+        self.pages.fill(
+            self.notice, {TIMELINE: self._build_timeline, EXPLORE: self._build_explore, HOST: self._build_host}
+        )
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
@@ -136,8 +139,16 @@ class MainWindow(QMainWindow):
         """What is seen in the middle, to be copied and saved."""
         if self.pages.current == HOST:
             return self.host.charts
-        card = self.timeline.card if self.pages.current == TIMELINE else self.chart
-        return () if card.spec is None else (card.spec,)
+        other = {TIMELINE: "timeline", EXPLORE: "explore"}.get(self.pages.current)
+        card: ChartCard = getattr(self, other).card if other else self.chart
+        spec = card.spec
+        return () if spec is None else (spec,)
+
+    def _build_explore(self) -> QWidget:
+        from planner.gui.views.explore import ExploreView
+
+        self.explore = ExploreView(self.session, self.theme)
+        return self.explore
 
     def _build_timeline(self) -> QWidget:
         from planner.gui.views.timeline import TimelineView
@@ -217,6 +228,7 @@ class MainWindow(QMainWindow):
             "copy_table": self.copy_table,
             "lifecycle": lambda: self.pages.open(LIFECYCLE),
             "timeline": lambda: self.pages.open(TIMELINE),
+            "explore": lambda: self.pages.open(EXPLORE),
             "host": lambda: self.pages.open(HOST),
             "model": self.pick_model,
             "gpus": self.add_gpus,

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-LIFECYCLE, TIMELINE, HOST = range(3)
+LIFECYCLE, TIMELINE, EXPLORE, HOST = range(4)
 PAGES = (
     ("Lifecycle", "VRAM by lifecycle phase"),
     ("Step timeline", "VRAM over the moments of one phase's step"),
+    ("Explore", "VRAM over the values of one field, and the largest that fits"),
     ("Host && storage", "Host RAM and storage by lifecycle phase"),
 )
 """The tab of each page, and what it says about itself."""

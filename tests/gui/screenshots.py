@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.pages import HOST, TIMELINE
+from planner.gui.pages import EXPLORE, HOST, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 
@@ -58,6 +58,20 @@ def take_timeline(window: MainWindow, folder: Path) -> None:
     window.resize(1280, 720)
     session.look_at(phase="serving", moment="decode", component="kv_cache")
     take(window, folder / "timeline-dark.png")
+    window.choose_theme("light")
+
+
+def take_explore(window: MainWindow, folder: Path) -> None:
+    """The view that explores a field: requests that a GPU serves, and a field of training in the dark."""
+    session = window.session
+    window.pages.open(EXPLORE)
+    window.resize(1440, 900)
+    session.look_at(phase="serving", component=None)
+    take(window, folder / "explore.png")
+    window.choose_theme("dark")
+    window.resize(1280, 720)
+    session.look_at(phase="training")
+    take(window, folder / "explore-dark.png")
     window.choose_theme("light")
 
 
@@ -113,6 +127,7 @@ def main(folder: Path) -> None:
         window.resize(1280, 720)
         take(window, folder / "small.png")
         take_timeline(window, folder)
+        take_explore(window, folder)
         take_host(window, folder)
         session.undo_stack.setClean()
         window.close()

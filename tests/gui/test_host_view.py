@@ -41,7 +41,7 @@ def text(table, row, column):
 
 def test_the_view_is_built_when_its_tab_is_first_shown(window, qtbot):
     assert not hasattr(window, "host")
-    qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
     assert window.pages.current == HOST
     first = window.host
     window.pages.open(LIFECYCLE)

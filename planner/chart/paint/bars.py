@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath, QPen
 from planner.chart.geometry import Line, Rect, hatching
 from planner.chart.labels import Label
 from planner.chart.layout import BarShape, CapacityShape, ChartLayout, lay_out
+from planner.chart.paint.curve import paint_band, paint_points
 from planner.chart.paint.fonts import font, text_width
 from planner.chart.paint.style import ChartStyle
 from planner.chart.palette import COMPONENT_COLOURS, COMPONENT_PATTERNS, PATTERN_LINES, pattern_ink
@@ -54,10 +55,16 @@ def paint_over(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> Non
         bound = _pen(style.palette.axis, 1)
         bound.setDashPattern([1.5, 3])
         _lines(painter, layout.bounds, bound)
+        if layout.curve:
+            paint_band(painter, layout.curve)
         for capacity in layout.capacities:
             _paint_capacity(painter, capacity, style)
         for shape in layout.bars:
             _paint_above(painter, shape, style)
+        if layout.curve:
+            paint_points(painter, layout.curve, style)
+            for mark in layout.curve.marks:
+                _text(painter, mark.label, style)
     finally:
         painter.restore()
 
