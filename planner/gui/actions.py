@@ -37,6 +37,7 @@ COMMANDS = (
     Command("import_folder", "Import &folder…", "Ctrl+Shift+I"),
     Command("hub", "From the &Hub…", "Ctrl+H"),
     Command("export", "&Export chart…", "Ctrl+E", "Save chart…", "Save as PNG, SVG or PDF"),
+    Command("report", "Export re&port…", "Ctrl+Shift+E", tip="Save a report as HTML, PDF, XLSX, Markdown or CSV"),
     Command("quit", "&Quit", Key.Quit),
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
@@ -75,7 +76,7 @@ class Actions:
         file_menu = self._menu(bar, "&File", "new", "open")
         self.recent = file_menu.addMenu("Open &recent")
         imports = ("import", "import_folder", "hub")
-        self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "", "quit")
+        self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "report", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
         view = self._menu(bar, "&View", "lifecycle", "timeline", "explore", "host")

@@ -10,12 +10,14 @@ from planner.gui.session import Session
 from planner.gui.settings import Settings
 from planner.gui.words import MODEL_SUFFIXES, PLAN_SUFFIX
 from planner.model.files import OpenedModel, open_model
+from planner.report import REPORT_SUFFIXES
 from planner.scenario import load_scenario
 from planner.scenario.starting import starting_scenario
 
 _SCENARIOS = f"Plans (*{PLAN_SUFFIX} *.json);;All files (*)"
 _MODELS = f"Models ({' '.join(f'*{suffix}' for suffix in MODEL_SUFFIXES)});;All files (*)"
-_ANYTHING = f"Plans and models (*{PLAN_SUFFIX} {' '.join(f'*{suffix}' for suffix in MODEL_SUFFIXES)});;All files (*)"
+_READABLE = (PLAN_SUFFIX, *MODEL_SUFFIXES, *REPORT_SUFFIXES)
+_ANYTHING = f"Plans, models and reports ({' '.join(f'*{suffix}' for suffix in _READABLE)});;All files (*)"
 
 
 class Documents(QObject):
@@ -54,13 +56,13 @@ class Documents(QObject):
 
     def take(self, path: Path) -> bool:
         """Open a plan or import a model, whichever it is; for drag and drop and the command line."""
-        if path.suffix == PLAN_SUFFIX or _looks_like_plan(path):
+        if _is_plan(path):
             return self.may_close() and self.open_file(path)
         return self.import_model(path)
 
     def read(self, path: Path) -> None:
         """As `take`, where nobody is there to be asked or told. Raises `PlannerError`."""
-        if path.suffix == PLAN_SUFFIX or _looks_like_plan(path):
+        if _is_plan(path):
             self._open(path)
         else:
             self.take_opened(open_model(path))
@@ -104,6 +106,18 @@ class Documents(QObject):
         path = Path(chosen)
         return self._write(path if path.suffix else path.with_suffix(PLAN_SUFFIX))
 
+    def ask_report(self) -> None:
+        """Write a report of the plan to a file that a person chooses."""
+        from planner.gui.reports import ask_report
+
+        try:
+            said = ask_report(self._session, self._window, Path(self._folder()))
+        except PlannerError as error:
+            self.tell("The report could not be saved", error.message)
+        else:
+            if said:
+                self.opened.emit(said)
+
     def may_close(self) -> bool:
         """Ask about unsaved changes; True when it is all right to go on without them."""
         if not self._session.dirty:
@@ -128,7 +142,12 @@ class Documents(QObject):
         box.exec()
 
     def _open(self, path: Path) -> None:
-        self._session.start_with(load_scenario(path), path)
+        if _is_report(path):
+            from planner.report.opening import load_report
+
+            self._session.start_with(load_report(path))  # without a file: saving must not replace the report
+        else:
+            self._session.start_with(load_scenario(path), path)
         self._remember(path)
         self.opened.emit(f"Opened {path.name}")
 
@@ -148,6 +167,14 @@ class Documents(QObject):
     def _folder(self) -> str:
         path = self._session.path or next(iter(self._settings.recent), None)
         return str(path.parent) if path else str(Path.home())
+
+
+def _is_plan(path: Path) -> bool:
+    return path.suffix == PLAN_SUFFIX or _is_report(path) or _looks_like_plan(path)
+
+
+def _is_report(path: Path) -> bool:
+    return path.suffix.lower() in REPORT_SUFFIXES
 
 
 def _looks_like_plan(path: Path) -> bool:

@@ -223,6 +223,7 @@ class MainWindow(QMainWindow):
             "import_folder": self.documents.ask_import_folder,
             "hub": self.fetch_model,
             "export": self.export_chart,
+            "report": self.documents.ask_report,
             "quit": self.close,
             "copy_chart": self.copy_chart,
             "copy_table": self.copy_table,

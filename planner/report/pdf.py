@@ -25,6 +25,7 @@ from planner.errors import PlannerError
 from planner.report.html import render
 from planner.report.logo import LARGEST_BYTES, logo_uri
 from planner.report.parts import Report
+from planner.report.progress import Proceed, unwatched
 from planner.scenario.files import read_small_file
 
 INK, MUTED = "#1c2330", "#5b6577"
@@ -44,8 +45,8 @@ LOWEST_CHART = 300.0
 HIGHEST_CHART = 520.0
 
 
-def pdf_report(report: Report) -> bytes:
-    """The bytes of the file. Works without a display."""
+def pdf_report(report: Report, proceed: Proceed = unwatched) -> bytes:
+    """The bytes of the file. Works without a display; `proceed` is told before each part, and may call it off."""
     painting_application()
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -59,12 +60,21 @@ def pdf_report(report: Report) -> bytes:
     writer.addFileAttachment("plan.vramplan", QByteArray(report.scenario_json.encode()), "application/json")
     paper = _Paper(writer, report)
     try:
+        parts = len(report.phases) + 2
+        proceed(0, parts)
         paper.logo()
         paper.text(render("head.html.j2", report))
         for chart in report.charts:
             paper.chart(chart)
         paper.new_page()
-        paper.text(render("paper.html.j2", report))
+        paper.text(render("paper_verdicts.html.j2", report))
+        for done, part in enumerate(report.phases, 1):
+            proceed(done, parts)
+            paper.new_page()
+            paper.text(render("paper_phase.html.j2", report, part=part))
+        proceed(parts - 1, parts)
+        paper.new_page()
+        paper.text(render("paper_end.html.j2", report))
     finally:
         paper.painter.end()
     return bytes(buffer.data().data())

@@ -8,6 +8,8 @@ from pypdf import PdfReader
 from planner.errors import PlannerError
 from planner.report.parts import Report, Template
 from planner.report.pdf import pdf_report
+from planner.report.progress import CalledOffError
+from planner.report.write import write_report
 from planner.scenario.files import scenario_from_json
 
 
@@ -86,3 +88,17 @@ def test_a_logo_that_is_no_picture_is_refused(report, tmp_path: Path):
     logo.write_bytes(b"not a picture")
     with pytest.raises(PlannerError, match=r"logo\.png cannot be read as a picture"):
         pdf_report(replace(report, template=Template(logo=logo)))
+
+
+def test_a_report_tells_how_far_it_is_and_can_be_called_off(report, tmp_path: Path):
+    told = []
+
+    def proceed(done: int, parts: int) -> None:
+        told.append((done, parts))
+        if done == 2:
+            raise CalledOffError
+
+    with pytest.raises(CalledOffError):
+        write_report(report, tmp_path / "report.pdf", proceed)
+    assert told == [(0, 8), (1, 8), (2, 8)]
+    assert not list(tmp_path.iterdir())
