@@ -28,7 +28,6 @@ def explore_chart(
     *,
     gpus: Sequence[ChosenGpu],
     judge: str,
-    subtitle: str,
     unit: SizeUnit = "GiB",
 ) -> ChartSpec | None:
     """One point per value, the plan's `own` marked, and the largest that fits each GPU; None without any point.
@@ -48,7 +47,6 @@ def explore_chart(
     return replace(
         whole,
         title=f"{PHASE_NAMES[found.phase]}: VRAM per GPU by {label}",
-        subtitle=subtitle,
         bars=bars,
         axis=axis_of(bars, whole.capacities, "VRAM per GPU", unit),
         legend=(),

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, LegendEntry, Segment, Tick
+from planner.chart.spec import Axis, Bar, CapacityLine, ChartSpec, Chip, Crossing, LegendEntry, Segment, Tick
 from planner.resources import resources_dir
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -77,6 +77,7 @@ def _chart(values: dict[str, Any]) -> ChartSpec:
             "bars": tuple(_bar(bar) for bar in values["bars"]),
             "capacities": tuple(CapacityLine(**line) for line in values["capacities"]),
             "axis": Axis(**{**values["axis"], "ticks": tuple(Tick(**tick) for tick in values["axis"]["ticks"])}),
+            "crossings": tuple(Crossing(**crossing) for crossing in values["crossings"]),
             "legend": tuple(LegendEntry(**entry) for entry in values["legend"]),
         }
     )

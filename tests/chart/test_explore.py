@@ -29,7 +29,7 @@ def chart(found):
     gpus = tuple(catalog.hardware.resolve(name) for name in GPUS)
     own = own_value(scenario, PATH)
     plan = estimate(scenario, catalog)
-    return explore_chart(found, plan, "Concurrent requests", own, gpus=gpus, judge="l40s", subtitle="A model")
+    return explore_chart(found, plan, "Concurrent requests", own, gpus=gpus, judge="l40s")
 
 
 def laid_out(chart):

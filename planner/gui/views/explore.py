@@ -1,12 +1,13 @@
 """The view that explores one field: a curve over its values; a click takes a value into the plan."""
 
-from typing import Any
+from dataclasses import replace
 
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from planner.chart.explore import explore_chart
 from planner.chart.names import PHASE_NAMES
+from planner.chart.spec import ChartSpec
 from planner.engine.explore import Exploration, explore, own_value, values_of
 from planner.engine.term import Component
 from planner.gui.session import Session
@@ -14,7 +15,7 @@ from planner.gui.state import State, ViewState
 from planner.gui.tasks import Task
 from planner.gui.theme import Theme
 from planner.gui.views.chart_card import ChartCard
-from planner.gui.views.chart_state import model_of
+from planner.gui.views.chart_state import subtitle_of
 from planner.gui.views.explore_state import fields_of
 from planner.gui.views.lifecycle import notice
 from planner.gui.views.sight import out_of_sight
@@ -84,15 +85,14 @@ class ExploreCard(ChartCard):
         super().showEvent(event)
         self.sweep()
 
-    def _chart_of(self, state: State, unit: SizeUnit) -> Any:
+    def _chart_of(self, state: State, unit: SizeUnit) -> ChartSpec | None:
         found = self._found
         if found is None or state.plan is None or found.path not in fields_of(state, found.phase):
             return None
         own = own_value(state.scenario, found.path)
         label = fields_of(state, found.phase)[found.path]
-        return explore_chart(
-            found, state.plan, label, own, gpus=state.gpus, judge=state.judge, subtitle=model_of(state), unit=unit
-        )
+        chart = explore_chart(found, state.plan, label, own, gpus=state.gpus, judge=state.judge, unit=unit)
+        return chart and replace(chart, subtitle=subtitle_of(state, chart.judge))
 
     def _take(self, found: object) -> None:
         self._found = found if isinstance(found, Exploration) else None
