@@ -27,7 +27,9 @@ def open_scenario(path: Path) -> tuple[Scenario, tuple[str, ...]]:
         return load_report(path), ()
     if path.is_dir() or path.suffix in _WEIGHT_FILES or _holds_a_config(path):
         model = open_model(path)
-        return plan_for_model(model.source, model.name, max_positions=model.spec.max_positions), model.notes
+        spec = model.spec
+        plan = plan_for_model(model.source, model.name, max_positions=spec.max_positions, model_type=spec.model_type)
+        return plan, model.notes
     return load_scenario(path), ()
 
 

@@ -287,3 +287,6 @@ FamilyChoice = Annotated[str, FAMILIES]
 NormChoice = Annotated[str, NORMS]
 Activation = Annotated[str, ACTIVATIONS]
 PositionEmbedding = Annotated[str, POSITIONS]
+
+WITHOUT_CHECKPOINTS = ("albert", "convnext", "convnextv2", "dinov3_convnext", "mpnet", "resnet")
+"""Model types whose classes lack `supports_gradient_checkpointing` in transformers 5.24 and 4.57, and so refuse it."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from planner.scenario.choices import WITHOUT_CHECKPOINTS
 from planner.scenario.declaration import Declared
 from planner.scenario.model_source import ConfigModel, DimensionsModel, SizeModel
 from planner.scenario.scenario import Scenario
@@ -11,8 +12,6 @@ POSITION_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len
 GENERATING = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
 GENERATING_TASKS = ("causal-lm", "seq2seq-lm", "image-text-to-text", "audio-text-to-text", "speech-seq2seq")
 UNKNOWN_POSITIONS = 8192
-WITHOUT_CHECKPOINTS = ("convnext", "resnet")
-"""Model types that transformers 5.24 cannot checkpoint: no layer of theirs is a `GradientCheckpointingLayer`."""
 
 
 def starting_scenario() -> Scenario:
@@ -47,18 +46,18 @@ def starting_scenario() -> Scenario:
 
 
 def plan_for_model(
-    source: Declared | Mapping[str, Any], name: str = "", *, max_positions: int | None = None
+    source: Declared | Mapping[str, Any], name: str = "", *, max_positions: int | None = None, model_type: str = ""
 ) -> Scenario:
     """All six phases for a model that came without a plan: training on eight GPUs, QLoRA, and serving 32 requests.
 
     Lengths stay within the positions that the model's description states, or within `max_positions` where the
-    reader knows better. Raises `ScenarioError`.
+    reader knows better, and `model_type` is what it found the model to be. Raises `ScenarioError`.
     """
     scenario = Scenario.of({"name": name, "model": source})
     model = scenario.model
     longest = min(_longest(model), max_positions or UNKNOWN_POSITIONS)
     trained, served = min(4096, longest), min(8192, longest)
-    generates, checkpointing = _generates(model), _checkpointing(model)
+    generates, checkpointing = _generates(model), _checkpointing(model, model_type)
     phases = {
         "design": {"micro_batch_size": 1, "sequence_length": min(128, longest)},
         "preprocessing": {},
@@ -95,9 +94,9 @@ def _fine_tuning(length: int) -> dict[str, Any]:
     }
 
 
-def _checkpointing(model: object) -> str:
+def _checkpointing(model: object, model_type: str) -> str:
     config = model.config if isinstance(model, ConfigModel) else {}
-    return "none" if config.get("model_type") in WITHOUT_CHECKPOINTS else "full"
+    return "none" if (model_type or config.get("model_type")) in WITHOUT_CHECKPOINTS else "full"
 
 
 def _longest(model: object) -> int:

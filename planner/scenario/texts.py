@@ -68,7 +68,7 @@ CONTRADICTIONS: Mapping[str, str] = {
     "kernels_own": "{optimizer} has one implementation, and uses it whatever is chosen here.",
     "kernels_missing": "{optimizer} has no such implementation.",
     "optimizer_needs_fp32": "{optimizer} fails on weights of 16 bits; train in fp32 or mixed precision.",
-    "checkpointing_missing": "transformers cannot checkpoint convolutional models: everything is kept.",
+    "checkpointing_missing": "transformers refuses checkpointing for models of type {model_type}; turn it off.",
     "prefix_checkpointing": "PEFT refuses checkpointing with prefix tuning, whose keys and values stand in a cache.",
     "quantized_cache_needs_flash": "llama.cpp keeps a quantized KV cache only with flash attention.",
     "draft_model_missing": "Name the smaller model that guesses tokens.",

@@ -175,13 +175,16 @@ def test_rank_stabilized_scaling_belongs_to_adapters(check: Any) -> None:
     assert list(found) == ["warning lora.rank_stabilized"]
 
 
-def test_convolutional_models_cannot_be_checkpointed() -> None:
-    # transformers 5.24: ConvNext and ResNet have no GradientCheckpointingLayer
-    resnet = {"preset": "microsoft/resnet-50"}
-    document = {"model": resnet, "phases": {"training": {"activation_checkpointing": "full"}}}
+MPNET = {"model_type": "mpnet", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+@pytest.mark.parametrize("model", [{"preset": "microsoft/resnet-50"}, {"config": MPNET}], ids=["resnet", "mpnet"])
+def test_classes_that_transformers_cannot_checkpoint_are_refused(model: dict[str, Any]) -> None:
+    # transformers 5.24: their classes do not set `supports_gradient_checkpointing`
+    document = {"model": model, "phases": {"training": {"activation_checkpointing": "full", "sequence_length": 64}}}
     scenario = Scenario.of(document)
     issues = validate(scenario, resolve_model(scenario.model), load_hardware())
-    assert [issue.code for issue in issues] == ["checkpointing_missing"]
+    assert [(issue.code, issue.severity) for issue in issues] == [("checkpointing_missing", "error")]
 
 
 def test_parts_are_frozen_where_the_rest_is_trained(check: Any) -> None:

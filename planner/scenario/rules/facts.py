@@ -19,6 +19,8 @@ class ModelLike(Protocol):
     @property
     def task(self) -> str: ...
     @property
+    def model_type(self) -> str: ...
+    @property
     def stacks(self) -> tuple[Any, ...]: ...
     @property
     def max_positions(self) -> int | None: ...
@@ -29,6 +31,7 @@ class ModelFacts:
     """The few properties of a model that layouts and lengths depend on."""
 
     task: str
+    model_type: str
     layers: int
     """Of the main stack."""
     heads: int | None
@@ -56,6 +59,7 @@ def facts_of(spec: ModelLike) -> ModelFacts:
     dense = [network.size for network in networks if not hasattr(network, "experts")]
     return ModelFacts(
         task=spec.task,
+        model_type=spec.model_type,
         layers=stack.layers,
         heads=gcd(*heads) if heads else None,
         kv_heads=tuple(sorted({mixer.kv_heads for mixer in mixers if hasattr(mixer, "kv_heads")})),

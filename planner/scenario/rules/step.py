@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from planner.errors import Issue
-from planner.scenario.choices import FP32_OPTIMIZERS, OPTIMIZER_KERNELS, OPTIMIZERS
+from planner.scenario.choices import FP32_OPTIMIZERS, OPTIMIZER_KERNELS, OPTIMIZERS, WITHOUT_CHECKPOINTS
 from planner.scenario.phases import FineTuning
 from planner.scenario.rules.facts import ModelFacts, PhaseFacts
 from planner.scenario.step import ModelRun, TrainingStep
@@ -41,13 +41,12 @@ def kernel_rules(facts: PhaseFacts) -> Iterator[Issue]:
 
 
 def checkpointing_rules(facts: PhaseFacts) -> Iterator[Issue]:
-    """transformers 5.24: `models/convnext` and `models/resnet` have no `GradientCheckpointingLayer`, and refuse."""
+    """transformers 5.24, `modeling_utils.py: _activation_checkpointing_enable` refuses classes that do not say so."""
     step, model = facts.phase, facts.model
     if model is None or getattr(step, "activation_checkpointing", "none") == "none":
         return
-    convolutional = model.sees_images and model.heads is None and model.task != "diffusion"
-    if convolutional and step.activation_profile == "hf-transformers":
-        yield facts.issue("checkpointing_missing", "activation_checkpointing", "warning")
+    if model.model_type in WITHOUT_CHECKPOINTS and step.activation_profile == "hf-transformers":
+        yield facts.issue("checkpointing_missing", "activation_checkpointing", model_type=model.model_type)
 
 
 def update_rules(facts: PhaseFacts) -> Iterator[Issue]:
