@@ -5,13 +5,14 @@ import sys
 import estimate
 import opening
 import redraw
+import report
 import startup
 import sweep
 
 
 def main() -> int:
     ratios = []
-    for benchmark in (estimate, sweep, opening, redraw, startup):
+    for benchmark in (estimate, sweep, opening, redraw, startup, report):
         for ratio in benchmark.measure():
             print(ratio.line(), flush=True)
             ratios.append(ratio)
