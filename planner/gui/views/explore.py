@@ -25,7 +25,7 @@ from planner.scenario import FieldPath
 from planner.units import SizeUnit
 
 CHART_NAME = "Explore chart"
-_HINT = "Click a point, or use the arrow keys, to take its value into the plan"
+_HINT = "Click a point to take its value into the plan"
 
 
 class ExploreCard(ChartCard):
