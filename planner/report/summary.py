@@ -8,12 +8,13 @@ from planner.report.parts import PhasePart, VerdictRow
 from planner.units import SizeUnit, format_size
 
 _WORST_FIRST: tuple[VerdictKind, ...] = ("oom", "unknown", "tight", "fits")
-_ENDINGS: dict[VerdictKind, str] = {
-    "oom": "out of memory",
-    "unknown": "not known",
-    "tight": "tight",
-    "fits": "fits",
+_SENTENCES: dict[VerdictKind, tuple[str, str]] = {
+    "oom": ("{phases} does not fit {gpu}.", "{phases} do not fit {gpu}."),
+    "unknown": ("Whether {phases} fits {gpu} is not known.", "Whether {phases} fit {gpu} is not known."),
+    "tight": ("{phases} is tight on {gpu}.", "{phases} are tight on {gpu}."),
+    "fits": ("{phases} fits {gpu}.", "{phases} fit {gpu}."),
 }
+"""Of one phase, and of several."""
 
 
 def judged(part: PhasePart) -> VerdictRow | None:
@@ -71,8 +72,13 @@ def _answer(parts: Sequence[PhasePart], judge: ChosenGpu | None) -> str:
     if all(row.verdict == "fits" for row in rows):
         return f"Every planned phase fits {judge.name}."
     told = []
-    for kind in _WORST_FIRST[:-1]:
+    for kind in _WORST_FIRST:
         names = [row.phase for row in rows if row.verdict == kind]
         if names:
-            told.append(f"{_ENDINGS[kind]}: {', '.join(names)}")
-    return f"Not every planned phase fits {judge.name} for certain ({'; '.join(told)})."
+            told.append(_SENTENCES[kind][len(names) > 1].format(phases=_listed(names), gpu=judge.name))
+    return " ".join(told)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`Training, Evaluation and Serving`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,4 +1,4 @@
-"""A report as PDF, HTML and XLSX together ÷ one estimate and one painted chart of the same six-phase plan, four GPUs."""
+"""A report as PDF, HTML and XLSX ÷ one estimate and one painted chart of the same six-phase plan, four GPUs."""
 
 import itertools
 import os
@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from estimate import scenarios
 from harness import Ratio, compare
-
 from planner.catalog import load_catalog
 from planner.chart.build import lifecycle_chart
 from planner.engine.estimate import estimate

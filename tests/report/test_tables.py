@@ -35,8 +35,10 @@ def test_no_term_is_left_out(report, plan):
 
 def test_serving_beyond_an_l40s_decides(report):
     assert report.binding == "Serving"
-    assert report.summary[0].startswith("Not every planned phase fits")
-    assert "out of memory: Serving" in report.summary[0]
+    assert report.summary[0] == (
+        "Serving does not fit NVIDIA L40S 48 GB. "
+        "Design & validation, Training, Fine-tuning and Evaluation fit NVIDIA L40S 48 GB."
+    )
     assert report.summary[1].startswith("Serving decides: each GPU needs 49.2 GiB in prefill")
 
 
@@ -85,3 +87,26 @@ def test_a_plan_without_phases_is_reported_as_such(scenario, created):
     report = build_report(bare, estimate(bare, load_catalog()), load_catalog(), created=created)
     assert report.summary == ("No phase is planned.",)
     assert report.binding == ""
+
+
+def test_roles_on_gpus_of_their_own_have_parts_of_their_own(scenario, created):
+    tuned = scenario.with_value(("phases",), {"fine_tuning": {"method": "lora", "objective": "grpo"}})
+    report = build_report(tuned, estimate(tuned, load_catalog()), load_catalog(), created=created)
+    titles = [part.title for part in report.phases]
+    assert titles == ["Fine-tuning", "Fine-tuning: reward model", "Fine-tuning: rollout engine"]
+    assert [part.group for part in report.phases] == ["", "reward", "rollout"]
+
+
+def test_a_plan_that_fits_everywhere_says_so(scenario, created):
+    small = scenario.with_value(("phases", "serving"), None)
+    report = build_report(small, estimate(small, load_catalog()), load_catalog(), created=created)
+    assert report.summary[0] == "Every planned phase fits NVIDIA L40S 48 GB."
+    assert report.binding == "Design & validation"
+
+
+def test_a_model_of_which_only_the_size_is_known_is_marked_as_rough(scenario, created):
+    sized = scenario.with_value(("model",), {"parameters": 7 * 10**9})
+    sized = sized.with_value(("phases",), {"training": {"sequence_length": 2048}})
+    report = build_report(sized, estimate(sized, load_catalog()), load_catalog(), created=created)
+    assert report.phases[0].evidence.case_class == "rough"
+    assert report.warnings[0].startswith("The model is known approximately")
