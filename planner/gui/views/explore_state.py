@@ -1,8 +1,7 @@
-"""Which fields can be explored, and how they are called."""
+"""Which fields of a phase can be explored, and how they are called."""
 
 from functools import reduce
 
-from planner.engine.plan import PHASES
 from planner.engine.switches import AXES
 from planner.gui.state import State
 from planner.scenario import FieldPath, declaration_at
@@ -28,8 +27,3 @@ def fields_of(state: State, phase: str) -> dict[FieldPath, str]:
         if declared is not None and reduce(lambda part, step: getattr(part, step, None), name, planned) is not None:
             found[path] = declared.label
     return found
-
-
-def phases_of(state: State) -> tuple[str, ...]:
-    """The planned phases with something to explore."""
-    return tuple(phase for phase in PHASES if fields_of(state, phase))
