@@ -46,9 +46,9 @@ def eager_scores(
 ) -> tuple[Tensor, Tensor]:
     """`FalconAttention`: scores scaled in place, a softmax in the layer's own dtype."""
     with t.module("eager"):
-        if t.autocast:
-            query, key = ops.to(t, query, t.autocast), ops.to(t, key, t.autocast)
-        scores = ops.elementwise_in_place(t, _product(t, shape, query, key, "scores"), "scaled scores")
+        scores = ops.elementwise_in_place(
+            t, _product(t, shape, _cast(t, query), _cast(t, key), "scores"), "scaled scores"
+        )
         masked = scores if mask is None else ops.add(t, scores, mask, "masked scores")
         weights = ops.softmax(t, ops.to(t, masked, dtype), dtype)
         del scores, masked
@@ -56,6 +56,11 @@ def eager_scores(
         if t.autocast:
             left, value = ops.to(t, weights, t.autocast), ops.to(t, value, t.autocast)
         return _output(t, shape, left, value, query.dims), weights
+
+
+def _cast(t: Tape, x: Tensor) -> Tensor:
+    """What autocast makes of an operand, which dies with the product."""
+    return ops.to(t, x, t.autocast) if t.autocast else x
 
 
 def _product(t: Tape, shape: LayerShape, query: Tensor, key: Tensor, label: str) -> Tensor:

@@ -178,7 +178,13 @@ def _dropped(t: Tape, drops: bool, x: Tensor) -> Tensor:
 
 
 def _falcon_linear(t: Tape, layer: Linear, x: Tensor) -> Tensor:
-    """`FalconLinear.forward`: the bias is added by an operator of its own."""
+    """`FalconLinear.forward`: the bias is added by an operator of its own.
+
+    It multiplies by `weight.T`, and autocast, which caches leaves alone, casts that view anew for every product.
+    """
+    if t.autocast and not layer.quantized and layer.magnitude is None:
+        with t.module(layer.role):
+            layer = replace(layer, weight=ops.to(t, layer.weight, t.autocast, "weight cast by autocast"))
     if layer.bias is None:
         return linear(t, layer, x)
     product = linear(t, replace(layer, bias=None), x)
