@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from xlsxwriter.worksheet import Worksheet
 
 LONGEST_TEXT = 32_767
+_A4 = 9  # the number of the paper size in the file format
 
 
 class Formula(NamedTuple):
@@ -49,6 +50,7 @@ class Sheet:
         """A head; the first one of a sheet that starts with it stays in sight."""
         if self.next_row == 0:
             self.sheet.freeze_panes(1, 0)
+            self.sheet.repeat_rows(0)
         self.row(list(texts), style="head")
 
     def row(self, cells: Sequence[Cell], *, style: str = "") -> int:
@@ -87,7 +89,11 @@ class Workbook:
         }
 
     def sheet(self, name: str) -> Sheet:
-        return Sheet(self._writer.add_worksheet(name), self._formats)
+        sheet = self._writer.add_worksheet(name)
+        sheet.set_landscape()
+        sheet.set_paper(_A4)
+        sheet.fit_to_pages(1, 0)  # as wide as the paper, as long as it takes
+        return Sheet(sheet, self._formats)
 
     def stacked_columns(
         self, sheet: Sheet, first: int, last: int, columns: Sequence[tuple[int, str]], title: str, axis: str
