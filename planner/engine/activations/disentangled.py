@@ -74,24 +74,35 @@ def _position_scores(
         per_sequence = (query.dims[0], DISTANCES, *query.dims[2:])
         pos_query = ops.repeat(t, _transposed(t, layer, linears["q_proj"], rows), per_sequence, "queries of positions")
         pos_key = ops.repeat(t, _transposed(t, layer, linears["k_proj"], rows), per_sequence, "keys of positions")
-        score = ops.shift(t, _gathered_scores(t, query, pos_key, relative_pos), "scores of contents to positions")
-        other = _gathered_scores(t, key, pos_query, relative_pos)
-        return add_in_place(t, score, other)
+        # Both scores and their places keep their names until the sum is returned.
+        c2p = _all_scores(t, query, pos_key)
+        c2p_places = _distances(t, relative_pos)
+        c2p = _gather(t, c2p, c2p_places, _pairs(query))
+        score = ops.shift(t, ops.elementwise(t, c2p, "scaled scores"), "scores of contents to positions")
+        p2c_places = _distances(t, relative_pos)
+        p2c = _all_scores(t, key, pos_query)
+        p2c = _gather(t, p2c, p2c_places, _pairs(key))
+        return add_in_place(t, score, ops.elementwise(t, p2c, "scaled scores"))
 
 
-def _gathered_scores(t: Tape, contents: Tensor, positions: Tensor, relative_pos: Tensor) -> Tensor:
-    """Scores against all positions, of which each pair of tokens takes the one of its distance."""
-    heads, length = contents.dims[2], contents.dims[1]
-    batch = contents.dims[0]
-    found = ops.matmul(t, contents, positions, (batch, heads, length, DISTANCES), "scores of all positions")
+def _all_scores(t: Tape, contents: Tensor, positions: Tensor) -> Tensor:
+    """Scores against all positions."""
+    return ops.matmul(t, contents, positions, (*_pairs(contents)[:3], DISTANCES), "scores of all positions")
+
+
+def _pairs(contents: Tensor) -> Dims:
+    batch, length, heads = contents.dims[:3]
+    return batch, heads, length, length
+
+
+def _distances(t: Tape, relative_pos: Tensor) -> Tensor:
+    """Which of all positions each pair of tokens takes the score of."""
     with t.no_grad():
         distances = t.new(relative_pos.dims, "int64", "distances")
         shifted = t.new(relative_pos.dims, "int64", "distances before clamping")
         t.tick("distances")
         del shifted
-    found = _gather(t, found, distances, (batch, heads, length, length))
-    del distances
-    return ops.elementwise(t, found, "scaled scores")
+        return distances
 
 
 def _gather(t: Tape, x: Tensor, indices: Tensor, dims: Dims) -> Tensor:
