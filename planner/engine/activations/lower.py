@@ -131,7 +131,7 @@ def lower(
         compute_dtype=autocast or weight_dtype,
         needs_mask=mask == "padded"
         or techniques.virtual_tokens == "prefix"
-        or (mask == "none" and not use_cache and builds_mask_without_being_given_one(version)),
+        or (mask == "none" and not use_cache and builds_mask_without_being_given_one(version, spec.model_type)),
         passes_mask=mask != "none",
         training=training,
         version=version,

@@ -5,6 +5,8 @@ from functools import lru_cache
 
 OLDEST_MASK_BUILDER = (4, 53)
 NEWEST_MASK_BUILDER = (5, 0)
+MASK_OF_THEIR_OWN = frozenset({"falcon", "nemotron", "stablelm"})
+"""Model types whose class of 4.57.6 has a `_update_causal_mask` of its own (`_ignore_causal_mask_sdpa`)."""
 
 
 @lru_cache(maxsize=64)
@@ -19,14 +21,16 @@ def is_before(version: str, first: tuple[int, ...]) -> bool:
     return () < framework_version(version) < first
 
 
-def builds_mask_without_being_given_one(version: str) -> bool:
+def builds_mask_without_being_given_one(version: str, model_type: str = "") -> bool:
     """transformers 4.53 to 4.57 look for packed sequences when no mask is passed and no cache is used.
 
     They build a mask from the position ids, and attention can no longer run without one. Source: transformers
     4.57.6, `masking_utils.py: _preprocess_mask_arguments` (`find_packed_sequence_indices`), and traces of both
-    versions.
+    versions. A class with a mask of its own leaves it out (`models/falcon/modeling_falcon.py: _update_causal_mask`).
     """
-    return OLDEST_MASK_BUILDER <= framework_version(version) < NEWEST_MASK_BUILDER
+    return (
+        model_type not in MASK_OF_THEIR_OWN and OLDEST_MASK_BUILDER <= framework_version(version) < NEWEST_MASK_BUILDER
+    )
 
 
 def precedes_transformers_5(version: str) -> bool:

@@ -3,7 +3,8 @@
 import pytest
 
 from planner.engine.activations.lower import Loads, lower
-from planner.engine.activations.older import EXPERT_BY_EXPERT, LOOP_OF_4, SCAN_OF_4
+from planner.engine.activations.older import EXPERT_BY_EXPERT, LOOP_OF_4, MASKS_OF_4, SCAN_OF_4
+from planner.engine.activations.step import record_step
 from planner.model import read_config
 
 SIZES = {"hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2, "vocab_size": 320}
@@ -43,3 +44,25 @@ def test_an_evaluation_under_4_57_is_given_the_mask_that_it_builds() -> None:
         for version in ("transformers 4.57.6", "transformers 5.24")
     ]
     assert [bool(recipe.body.masked) for recipe in masked] == [True, False]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("model_type", ["stablelm", "nemotron"])
+def test_a_class_of_4_57_with_a_mask_of_its_own_builds_none_in_sdpa(model_type: str) -> None:
+    # Runs of these classes of transformers 4.57.6 without a mask passed: no boolean of batch x sequence x sequence.
+    spec = read_config(HEADS | {"model_type": model_type}, "causal-lm", "x")
+    lowered = lower(
+        spec,
+        Loads(batch=2, sequence=64),
+        precision="bf16",
+        attention="sdpa",
+        mask="none",
+        version="transformers 4.57.6",
+        training=False,
+    )
+    assert not any("boolean mask" in record.label for record in record_step(lowered.recipe).records)
+
+
+def test_classes_of_4_that_mask_otherwise_are_said_to_be_approximated() -> None:
+    gemma = HEADS | {"model_type": "gemma3_text", "head_dim": 16}
+    assert notes(gemma, "transformers 4.57.6") == (MASKS_OF_4,)
+    assert notes(gemma, "transformers 5.24") == ()
