@@ -60,16 +60,18 @@ def _xielu(t: Tape, x: Tensor, trained: bool) -> Tensor:
     linear = ops.elementwise(t, x, "beta x")
     above = ops.add(t, ops.mul(t, ops.mul(t, rising, x, "alpha x"), x, "alpha x ** 2"), linear, "curve above zero")
     del linear
-    smallest = ops.activation(t, x, "min")
-    if t.autocast:
-        smallest = ops.to(t, smallest, "fp32", "input cast by autocast")
-    bent = ops.add(t, saves_output(t, smallest, "expm1"), x, "expm1 less x")
-    del smallest
+    bent = ops.add(t, _expm1(t, ops.activation(t, x, "min")), x, "expm1 less x")
     curve = ops.mul(t, bent, falling, "bent curve")
     del bent
     below = ops.add(t, curve, ops.elementwise(t, x, "beta x"), "curve below zero")
     del curve
     return _where(t, mask, above, below)
+
+
+def _expm1(t: Tape, smallest: Tensor) -> Tensor:
+    """Autocast runs it in fp32, beside what it is given."""
+    wide = ops.to(t, smallest, "fp32", "input cast by autocast") if t.autocast else smallest
+    return saves_output(t, wide, "expm1")
 
 
 def _where(t: Tape, mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -109,10 +111,8 @@ def cube(t: Tape, x: Tensor) -> Tensor:
 
 
 def _wide_square(t: Tape, x: Tensor) -> Tensor:
-    """A power, which autocast computes in fp32."""
-    if t.autocast:
-        x = ops.to(t, x, "fp32", "input cast by autocast")
-    return ops.square(t, x)
+    """A power, which autocast computes in fp32, beside what it is given."""
+    return ops.square(t, ops.to(t, x, "fp32", "input cast by autocast") if t.autocast else x)
 
 
 def drop_path(t: Tape, x: Tensor) -> Tensor:
