@@ -18,7 +18,8 @@ from planner.engine.activations.splits import every_nth, last_layers
 from planner.engine.activations.tape import Tape
 from planner.engine.activations.techniques import PLAIN, Techniques
 from planner.engine.activations.trace import Symbols
-from planner.engine.activations.versions import builds_mask_without_being_given_one
+from planner.engine.activations.unsettled import known_to_differ
+from planner.engine.activations.versions import builds_mask_without_being_given_one, precedes_transformers_5
 from planner.engine.pipeline import Ends
 from planner.engine.term import Factor, Number
 from planner.model.spec import ModelSpec
@@ -184,6 +185,8 @@ def lower(
         approximations = (*approximations, ALL_TRAINED)
     if found.doubts is not None:
         approximations = (*approximations, *found.doubts(recipe))
+    if profile == "hf-transformers" and not precedes_transformers_5(version):
+        approximations = (*approximations, *known_to_differ(spec, recipe, setting))
     layers: dict[str, Number] = {kind: ceil(count / loads.pipeline) for kind, count in found.layers.items()}
     derived = found.derived(loads) if found.derived is not None else ()
     symbols = dict(_model_symbols(spec, loads.tensor_parallel, loads.loss_parallel))
