@@ -123,3 +123,19 @@ def test_a_larger_image_needs_more(config: dict[str, Any]) -> None:
         return estimate(Scenario.of(document), load_catalog()).phases["training"].peak.allocated_bytes
 
     assert peak(224) < peak(448)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("phase", ["training", "evaluation"])
+def test_pyramids_without_rules_of_their_own_are_planned_roughly(phase: str, attention: str) -> None:
+    config = {
+        "model_type": "swinv2", "image_size": 64, "patch_size": 4, "num_channels": 3, "embed_dim": 32,
+        "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "mlp_ratio": 4.0, "num_labels": 10,
+    }  # fmt: skip
+    model = {"config": config, "task": CLASSES}
+    scenario = Scenario.of(
+        {"name": "Swin v2", "model": model, "phases": {phase: {"attention_implementation": attention}}}
+    )
+    plan = estimate(scenario, load_catalog()).phases[phase]  # type: ignore[index]
+    assert plan.warnings
+    assert plan.components["activations"] + plan.components["temporaries"] > 0

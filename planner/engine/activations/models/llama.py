@@ -322,7 +322,7 @@ def attention_of(group: LayerGroup) -> Attention:
     mixer = group.mixer
     if isinstance(mixer, Attention):
         return mixer
-    heads = getattr(mixer, "heads", 1)
+    heads = getattr(mixer, "heads", None) or 1
     return Attention(heads=heads, kv_heads=heads, head_dim=getattr(mixer, "head_dim", 128))
 
 
