@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QUndoStack
 from PySide6.QtWidgets import QMenu, QMenuBar, QSizePolicy, QToolBar, QWidget
 
 from planner.gui.icons import icon
+from planner.gui.page_list import PAGES
 from planner.gui.theme import THEME_CHOICES
 from planner.gui.widgets.menu_button import ActionButton, menu_button
 
@@ -41,10 +42,7 @@ COMMANDS = (
     Command("quit", "&Quit", Key.Quit),
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
-    Command("lifecycle", "Li&fecycle", "Ctrl+1"),
-    Command("timeline", "Step &timeline", "Ctrl+2"),
-    Command("explore", "&Explore", "Ctrl+3"),
-    Command("host", "&Host and storage", "Ctrl+4"),
+    *(Command(page.name, page.text, page.keys) for page in PAGES),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
@@ -79,7 +77,7 @@ class Actions:
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "report", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
         self._menu(bar, "&Edit", *edits)
-        view = self._menu(bar, "&View", "lifecycle", "timeline", "explore", "host")
+        view = self._menu(bar, "&View", *(page.name for page in PAGES))
         view.addSection("Theme")
         view.addActions(self.themes.actions())
         view.addSection("Unit")

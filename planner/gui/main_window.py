@@ -1,6 +1,7 @@
 """The window: menus and toolbar, the plan's settings on the left, chart and table in the middle, why on the right."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ from PySide6.QtWidgets import (
 from planner.chart.spec import ChartSpec
 from planner.errors import PlannerError
 from planner.gui.actions import Actions
-from planner.gui.pages import EXPLORE, HOST, LIFECYCLE, TIMELINE, Pages
+from planner.gui.page_list import PAGES, Page
+from planner.gui.pages import Pages
 from planner.gui.settings import Settings
 from planner.gui.theme import Theme, ThemeChoice
 from planner.gui.tokens import Tokens
@@ -30,7 +32,6 @@ from planner.units import SizeUnit
 
 if TYPE_CHECKING:
     from planner.gui.session import Session
-    from planner.gui.views.chart_card import ChartCard
 
 APPLICATION = "VRAM Planner"
 LEFT_WIDTH, RIGHT_WIDTH = 356, 272
@@ -109,9 +110,7 @@ class MainWindow(QMainWindow):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
         self.pages.lifecycle.addWidget(self.chart, 1)
         self.pages.lifecycle.addWidget(self.table)
-        self.pages.fill(
-            self.notice, {TIMELINE: self._build_timeline, EXPLORE: self._build_explore, HOST: self._build_host}
-        )
+        self.pages.fill(self.notice, session, self.theme)
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
@@ -121,6 +120,7 @@ class MainWindow(QMainWindow):
     def _connect(self, session: "Session") -> None:
         self.chart.first_painted.connect(self.first_painted)
         self.pages.switched.connect(self._on_page)
+        self.pages.wanted.connect(self._run)
         self.model_panel.import_wanted.connect(self._run)
         self.model_panel.dimensions_wanted.connect(self.edit_dimensions)
         self.gpu_panel.add_wanted.connect(self.add_gpus)
@@ -137,35 +137,13 @@ class MainWindow(QMainWindow):
     @property
     def charts(self) -> tuple[ChartSpec, ...]:
         """What is seen in the middle, to be copied and saved."""
-        if self.pages.current == HOST:
-            return self.host.charts
-        other = {TIMELINE: "timeline", EXPLORE: "explore"}.get(self.pages.current)
-        card: ChartCard = getattr(self, other).card if other else self.chart
-        spec = card.spec
-        return () if spec is None else (spec,)
+        view = self.pages.current_view
+        if view is not None:
+            return view.charts
+        return () if self.chart.spec is None else (self.chart.spec,)
 
-    def _build_explore(self) -> QWidget:
-        from planner.gui.views.explore import ExploreView
-
-        self.explore = ExploreView(self.session, self.theme)
-        return self.explore
-
-    def _build_timeline(self) -> QWidget:
-        from planner.gui.views.timeline import TimelineView
-
-        self.timeline = TimelineView(self.session, self.theme)
-        return self.timeline
-
-    def _build_host(self) -> QWidget:
-        from planner.gui.views.host import HostView
-
-        self.host = HostView(self.session, self.theme)
-        self.host.servers_wanted.connect(self.edit_servers)
-        return self.host
-
-    def _on_page(self, index: int) -> None:
-        resource = "host_ram" if index == HOST else "vram"
-        self.session.look_at(phase=self.session.view.phase, resource=resource, component=None)
+    def _on_page(self, page: Page) -> None:
+        self.session.look_at(phase=self.session.view.phase, resource=page.resource, component=None)
 
     def pick_model(self) -> None:
         self.model_panel.picker.open()
@@ -227,10 +205,7 @@ class MainWindow(QMainWindow):
             "quit": self.close,
             "copy_chart": self.copy_chart,
             "copy_table": self.copy_table,
-            "lifecycle": lambda: self.pages.open(LIFECYCLE),
-            "timeline": lambda: self.pages.open(TIMELINE),
-            "explore": lambda: self.pages.open(EXPLORE),
-            "host": lambda: self.pages.open(HOST),
+            **{page.name: partial(self.pages.open, page.name) for page in PAGES},
             "model": self.pick_model,
             "gpus": self.add_gpus,
             "servers": self.edit_servers,

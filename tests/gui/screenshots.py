@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.pages import EXPLORE, HOST, TIMELINE
+from planner.gui.page_list import EXPLORE, HOST, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 

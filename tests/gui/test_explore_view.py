@@ -6,7 +6,8 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QComboBox, QTabBar
 
 from planner.chart.paint import paint
-from planner.gui.pages import EXPLORE, LIFECYCLE
+from planner.gui.page_list import EXPLORE, LIFECYCLE
+from planner.gui.pages import index_of
 from planner.gui.views.screen_style import screen_style
 
 BATCH = ("phases", "training", "micro_batch_size")
@@ -16,10 +17,10 @@ BATCH = ("phases", "training", "micro_batch_size")
 def view(window, qtbot):
     """The view, opened by its tab, with its plot and the first curve."""
     tabs = window.findChild(QTabBar)
-    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(EXPLORE).center())
-    window.explore.card.load_plot()
-    settle(window.explore, qtbot)
-    return window.explore
+    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(EXPLORE)).center())
+    window.pages.view(EXPLORE).card.load_plot()
+    settle(window.pages.view(EXPLORE), qtbot)
+    return window.pages.view(EXPLORE)
 
 
 def settle(view, qtbot):
@@ -33,9 +34,9 @@ def point(view, key):
 def test_the_view_is_built_and_swept_when_its_tab_is_first_shown(window, qtbot):
     assert not hasattr(window, "explore")
     qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
-    assert window.pages.current == EXPLORE
-    settle(window.explore, qtbot)
-    assert window.explore.card.spec.title == "Training: VRAM per GPU by Micro-batch per GPU"
+    assert window.pages.current.name == EXPLORE
+    settle(window.pages.view(EXPLORE), qtbot)
+    assert window.pages.view(EXPLORE).card.spec.title == "Training: VRAM per GPU by Micro-batch per GPU"
 
 
 def test_the_point_of_now_is_what_the_plan_says(window, view):

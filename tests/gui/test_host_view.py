@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar
 from planner.chart.paint import paint
 from planner.engine.plan import programme
 from planner.gui.dialogs.servers_dialog import ServersDialog
-from planner.gui.pages import HOST, LIFECYCLE
+from planner.gui.page_list import HOST, LIFECYCLE
+from planner.gui.pages import index_of
 from planner.gui.views.screen_style import screen_style
 from planner.gui.widgets.number_box import NumberBox
 from planner.gui.widgets.search_popup import PickerButton
@@ -21,10 +22,10 @@ RAM, DISK = ("hardware", "host_ram_bytes"), ("hardware", "nvme_bytes")
 def host(window, qtbot):
     """The view, opened by its tab, with its plots."""
     tabs = window.findChild(QTabBar)
-    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(HOST).center())
-    for card in (window.host.ram, window.host.storage):
+    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(HOST)).center())
+    for card in (window.pages.view(HOST).ram, window.pages.view(HOST).storage):
         card.load_plot()
-    return window.host
+    return window.pages.view(HOST)
 
 
 def rects(plot):
@@ -42,11 +43,11 @@ def text(table, row, column):
 def test_the_view_is_built_when_its_tab_is_first_shown(window, qtbot):
     assert not hasattr(window, "host")
     qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
-    assert window.pages.current == HOST
-    first = window.host
+    assert window.pages.current.name == HOST
+    first = window.pages.view(HOST)
     window.pages.open(LIFECYCLE)
     window.pages.open(HOST)
-    assert window.host is first
+    assert window.pages.view(HOST) is first
 
 
 def test_bars_are_what_the_plan_says(window, host):

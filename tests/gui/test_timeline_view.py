@@ -6,7 +6,8 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QTabBar
 
 from planner.chart.paint import paint
-from planner.gui.pages import LIFECYCLE, TIMELINE
+from planner.gui.page_list import LIFECYCLE, TIMELINE
+from planner.gui.pages import index_of
 from planner.gui.views.screen_style import screen_style
 from planner.units import GIB
 
@@ -15,9 +16,9 @@ from planner.units import GIB
 def view(window, qtbot):
     """The view, opened by its tab, with its plot."""
     tabs = window.findChild(QTabBar)
-    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(TIMELINE).center())
-    window.timeline.card.load_plot()
-    return window.timeline
+    qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(TIMELINE)).center())
+    window.pages.view(TIMELINE).card.load_plot()
+    return window.pages.view(TIMELINE)
 
 
 def rects(plot):
@@ -39,8 +40,8 @@ def choose(drive, qtbot, name):
 def test_the_view_is_built_when_its_tab_is_first_shown(window, qtbot):
     assert not hasattr(window, "timeline")
     qtbot.keyClick(window, Qt.Key.Key_2, Qt.KeyboardModifier.ControlModifier)
-    assert window.pages.current == TIMELINE
-    assert [bar.name for bar in window.timeline.card.spec.bars][:2] == ["Start of step", "Forward"]
+    assert window.pages.current.name == TIMELINE
+    assert [bar.name for bar in window.pages.view(TIMELINE).card.spec.bars][:2] == ["Start of step", "Forward"]
 
 
 def test_plot_and_table_hold_the_numbers_of_the_plan(window, view):

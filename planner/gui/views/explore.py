@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QVBoxLayout
 
 from planner.chart.explore import explore_chart
 from planner.chart.names import PHASE_NAMES
@@ -18,6 +18,7 @@ from planner.gui.views.chart_card import ChartCard
 from planner.gui.views.chart_state import subtitle_of
 from planner.gui.views.explore_state import fields_of
 from planner.gui.views.lifecycle import notice
+from planner.gui.views.page_view import PageView
 from planner.gui.views.sight import out_of_sight
 from planner.gui.widgets.elided_label import ElidedLabel
 from planner.gui.widgets.properties import text_label
@@ -103,7 +104,7 @@ class ExploreCard(ChartCard):
             self._session.edit(self.path, int(key))
 
 
-class ExploreView(QWidget):
+class ExploreView(PageView):
     """The choice of a field of the phase that is looked at, above its curve."""
 
     def __init__(self, session: Session, theme: Theme) -> None:
@@ -118,6 +119,10 @@ class ExploreView(QWidget):
         session.state_changed.connect(lambda _state, _before: self._show())
         session.view_changed.connect(lambda _view, _before: self._show())
         self._show()
+
+    @property
+    def charts(self) -> tuple[ChartSpec, ...]:
+        return (self.card.spec,) if self.card.spec else ()
 
     def _field_bar(self) -> QFrame:
         bar = QFrame()

@@ -1,6 +1,6 @@
 """The view of what stands around the GPUs: RAM of a server and storage of the job, by phase, with their figures."""
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from planner.chart.host import room_of_plan
@@ -11,6 +11,7 @@ from planner.gui.theme import Theme
 from planner.gui.views.chart_card import ChartCard
 from planner.gui.views.host_state import host_charts_of, host_ram_of, storage_of
 from planner.gui.views.host_table import HostTable
+from planner.gui.views.page_view import PageView
 from planner.gui.views.table import FigureView
 from planner.gui.widgets.elided_label import ElidedLabel
 from planner.gui.widgets.properties import text_label
@@ -35,10 +36,8 @@ class FollowingScrollArea(QScrollArea):
         return moved
 
 
-class HostView(QWidget):
+class HostView(PageView):
     """Two charts and a table below each other, under the choice of the server that judges."""
-
-    servers_wanted = Signal()
 
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
@@ -86,7 +85,7 @@ class HostView(QWidget):
         self.more = QPushButton("Edit…")
         self.more.setAccessibleName("Edit RAM and disks of the server")
         self.more.setToolTip("State the memory and disks of your own servers, and how many there are")
-        self.more.clicked.connect(self.servers_wanted)
+        self.more.clicked.connect(lambda: self.wanted.emit("servers"))
         row = QHBoxLayout(bar)
         row.setContentsMargins(12, 7, 8, 7)
         row.setSpacing(8)

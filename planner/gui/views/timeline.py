@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QVBoxLayout
 
 from planner.chart.names import PHASE_NAMES
+from planner.chart.spec import ChartSpec
 from planner.gui.session import Session
 from planner.gui.state import State, ViewState
 from planner.gui.theme import Theme
 from planner.gui.views.chart_card import ChartCard
 from planner.gui.views.lifecycle import notice
 from planner.gui.views.moment_table import MomentTable
+from planner.gui.views.page_view import PageView
 from planner.gui.views.table import FigureView
 from planner.gui.views.timeline_state import places_of, timeline_of
 from planner.gui.widgets.elided_label import ElidedLabel
@@ -42,7 +44,7 @@ class StepCard(ChartCard):
         return {"phase": view.phase, "group": view.group, "moment": key}
 
 
-class TimelineView(QWidget):
+class TimelineView(PageView):
     """The choice of a phase, its chart, and the table below."""
 
     def __init__(self, session: Session, theme: Theme) -> None:
@@ -53,7 +55,7 @@ class TimelineView(QWidget):
             session,
             theme,
             MomentTable(session),
-            lambda _state, _unit: (self.card.spec,) if self.card.spec else (),
+            lambda _state, _unit: self.charts,
             "Figures of each moment",
         )
         column = QVBoxLayout(self)
@@ -65,6 +67,10 @@ class TimelineView(QWidget):
         session.state_changed.connect(lambda _state, _before: self._show())
         session.view_changed.connect(lambda _view, _before: self._show())
         self._show()
+
+    @property
+    def charts(self) -> tuple[ChartSpec, ...]:
+        return (self.card.spec,) if self.card.spec else ()
 
     def _phase_bar(self) -> QFrame:
         bar = QFrame()
