@@ -10,14 +10,14 @@ GpuEntry = str | CustomGpu
 
 def count_of(entry: GpuEntry) -> int | None:
     """How many of it there are, or None where the node decides."""
-    return None if isinstance(entry, str) else entry.count
+    return None if isinstance(entry, str) or not entry.states("count") else entry.count
 
 
 def with_count(entry: GpuEntry, count: int | None) -> GpuEntry:
     """The same card, `count` times; a plain id stays a plain id where nothing else is said."""
     if isinstance(entry, str):
         return entry if count is None else CustomGpu(id=entry, count=count)
-    if count is None and entry.id is not None:
+    if count is None and entry.id is not None and entry.price_per_gpu_hour is None:
         return entry.id
     return entry.replaced("count", count)
 

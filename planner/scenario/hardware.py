@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from planner.scenario.declaration import Declared, declare
 
 MAX_BYTES = 10**18
+MAX_PRICE = 1_000_000.0
 CATALOGUE_ID = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 
 
@@ -22,6 +23,9 @@ class CustomGpu(Declared):
         None, "Memory", "Memory that software can use.", unit="GiB", ge=0.01, le=1_000_000.0, step=1
     )
     count: int = declare(1, "Count", "How many of it there are.", unit="GPUs", ge=1, le=1_000_000)
+    price_per_gpu_hour: float | None = declare(
+        None, "Price", "What one of it costs for an hour.", unit="per GPU-hour", ge=0.0, le=MAX_PRICE, step=0.1
+    )
 
     @model_validator(mode="after")
     def _is_one_card(self) -> Self:
@@ -108,6 +112,30 @@ class Hardware(Declared):
         le=MAX_BYTES,
         advanced=True,
     )
+    network_gbit_per_s: float | None = declare(
+        None,
+        "Network",
+        "What the network adapters of one server carry together, one way. Automatic: that of the server chosen above.",
+        unit="Gbit/s",
+        ge=0.01,
+        le=1_000_000.0,
+        step=100,
+        advanced=True,
+    )
+    price_per_gpu_hour: float | None = declare(
+        None,
+        "Price",
+        "What one hour of the GPU that judges costs, for the rough cost of a step or of a million tokens. No price is "
+        "built in: enter your own.",
+        unit="per GPU-hour",
+        ge=0.0,
+        le=MAX_PRICE,
+        step=0.1,
+        advanced=True,
+    )
+    currency: str = declare(
+        "", "Currency", "What prices are in, such as EUR. Shown beside costs.", max_length=20, advanced=True
+    )
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -119,7 +147,18 @@ class Hardware(Declared):
         return self.judge or self.keys[0]
 
     @property
+    def price(self) -> float | None:
+        """Of one hour of the judging GPU: that of its entry, else the one stated for it here."""
+        own = self._judging
+        return self.price_per_gpu_hour if own is None or own.price_per_gpu_hour is None else own.price_per_gpu_hour
+
+    @property
+    def _judging(self) -> CustomGpu | None:
+        """The entry of the judging GPU, where it is more than an id."""
+        return next((entry for entry in self.gpus if not isinstance(entry, str) and entry.key == self.judged_by), None)
+
+    @property
     def available_gpus(self) -> int:
         """How many of the judging GPU there are: as its entry says, else as nodes hold."""
-        entry = next((entry for entry in self.gpus if not isinstance(entry, str) and entry.key == self.judged_by), None)
+        entry = self._judging
         return entry.count if entry and entry.states("count") else self.gpus_per_node * self.nodes

@@ -255,6 +255,16 @@ class TrainingStep(ModelRun, LossFields, CheckpointingFields):
         ge=1,
         le=MAX_BATCH,
     )
+    run_tokens: int | None = declare(
+        None,
+        "Tokens of the run",
+        "Tokens that the whole run learns from, for its rough duration and cost. Automatic: those of the prepared "
+        "samples, once each, where their preparation is planned.",
+        unit="tokens",
+        ge=1,
+        le=10**18,
+        advanced=True,
+    )
     gradient_accumulation_dtype: HalfDtype | None = declare(
         None,
         "Gradient accumulation type",

@@ -18,6 +18,9 @@ FIELDS = (
     "nvme_bytes",
     "shared_storage_bytes",
     "gpu_total_bytes",
+    "network_gbit_per_s",
+    "price_per_gpu_hour",
+    "currency",
 )
 
 
