@@ -3,6 +3,7 @@
 from planner.hardware.capacity import Capacities, System, UsableBasis
 from planner.hardware.catalogue import ChosenGpu, GpuEntry, HardwareCatalog, load_hardware
 from planner.hardware.gpus import Gpu, MigProfile
+from planner.hardware.links import Link, load_links
 from planner.hardware.nodes import Node
 from planner.hardware.overheads import Overhead, Overheads
 from planner.hardware.search import distinct_labels
@@ -13,6 +14,7 @@ __all__ = [
     "Gpu",
     "GpuEntry",
     "HardwareCatalog",
+    "Link",
     "MigProfile",
     "Node",
     "Overhead",
@@ -21,4 +23,5 @@ __all__ = [
     "UsableBasis",
     "distinct_labels",
     "load_hardware",
+    "load_links",
 ]

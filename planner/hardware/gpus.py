@@ -79,6 +79,13 @@ class Speed:
     fp4_tflops: float | None
     tflops_basis: str
     nvlink_gb_per_s: float | None
+    may_be_exceeded: bool = False
+    """The 16-bit figure is one of shaders where there are matrix units, or approximate: it is no peak."""
+
+    @property
+    def peak_fp16_tflops(self) -> float | None:
+        """What 16-bit products cannot exceed, where that is known."""
+        return None if self.may_be_exceeded else self.fp16_tflops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,6 +231,7 @@ def _read_speed(record: Record) -> Speed:
         fp4_tflops=record.optional_number("fp4_tflops"),
         tflops_basis=record.text("tflops_basis", ""),
         nvlink_gb_per_s=record.optional_number("nvlink_gb_per_s"),
+        may_be_exceeded=record.flag("may_be_exceeded", False),
     )
     record.close()
     return speed
