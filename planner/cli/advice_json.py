@@ -45,6 +45,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "headroom_bytes": verdict.headroom_bytes,
         "gpus": outcome.gpus,
         "host_ram_bytes": outcome.host_ram_bytes,
+        "speed": None if outcome.speed is None else outcome.speed.summary(),
     }
 
 

@@ -11,6 +11,7 @@ from planner.cli.console import stdout
 from planner.cli.verdicts import verdict_line
 from planner.engine.advisor import Advice, Level, Purchase, Suggestion
 from planner.engine.limits import Limit
+from planner.engine.speed import Speed
 from planner.scenario import declaration_at, issue_text
 from planner.units import SizeUnit, format_size
 
@@ -20,6 +21,9 @@ DISTURBS: dict[Level, str] = {
     "numerics": "[yellow]numerics[/]",
     "capability": "[red]capability[/]",
 }
+
+SAME_PACE = 0.005
+"""Times that differ by less are told as the same."""
 
 
 def print_advice(advice: Advice, limits: Iterable[Limit], unit: SizeUnit) -> None:
@@ -49,6 +53,7 @@ def _table(advice: Advice, suggestions: Iterable[Suggestion], unit: SizeUnit) ->
     table.add_column("Verdict", overflow="fold")
     table.add_column("GPUs", justify="right")
     table.add_column("Host RAM", justify="right")
+    table.add_column("At best", justify="right")
     table.add_column("Costs", overflow="fold")
     for item in suggestions:
         after = item.after
@@ -59,9 +64,18 @@ def _table(advice: Advice, suggestions: Iterable[Suggestion], unit: SizeUnit) ->
             verdict_line(after.verdict, unit),
             _moved(str(advice.before.gpus), str(after.gpus)),
             _moved(format_size(advice.before.host_ram_bytes, unit), format_size(after.host_ram_bytes, unit)),
+            _paced(advice.before.speed, after.speed),
             escape(" ".join(dict.fromkeys(change.costs for change in item.changes if not _free(change.costs))) or "–"),
         )
     return table
+
+
+def _paced(before: Speed | None, after: Speed | None) -> str:
+    """How much longer the same takes at best, roughly, and what bounds it; empty where nothing is known."""
+    if before is None or after is None or not before.seconds:
+        return ""
+    longer = after.order[0] / before.order[0]
+    return f"{longer:.2f} × the time" if abs(longer - 1) >= SAME_PACE else "same time"
 
 
 def _moved(before: str, after: str) -> str:

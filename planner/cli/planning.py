@@ -10,6 +10,7 @@ from planner.chart.spec import ChartSpec
 from planner.cli.reading import open_scenario
 from planner.engine.estimate import estimate
 from planner.engine.plan import Plan
+from planner.engine.speed import Speed, rough_speed
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu
 from planner.model import resolve_model
@@ -60,6 +61,12 @@ def plan_scenario(scenario: Scenario, notes: tuple[str, ...] = ()) -> Planning:
             "\n".join(["this plan contradicts itself:", *(f"  {issue_line(issue)}" for issue in errors)])
         )
     return Planning(scenario, catalog, estimate(scenario, catalog), (*notes, *map(issue_line, issues)))
+
+
+def speeds_of(planning: Planning) -> tuple[Speed, ...]:
+    """The rough speeds of all phases that have one, on the GPU that judges."""
+    found = (rough_speed(planning.scenario, name, planning.catalog) for name in planning.plan.phases)
+    return tuple(speed for speed in found if speed is not None)
 
 
 def chart_of(planning: Planning, unit: SizeUnit) -> ChartSpec:

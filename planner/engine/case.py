@@ -8,6 +8,7 @@ from typing import Any, Self
 from planner.catalog import Catalog
 from planner.engine.estimate import estimate
 from planner.engine.plan import PhaseName, PhasePlan, Verdict
+from planner.engine.speed import Speed, rough_speed
 from planner.errors import Issue, PlannerError
 from planner.model import resolve_model
 from planner.model.spec import ModelSpec
@@ -75,6 +76,11 @@ class Case:
         """What the phase needs."""
         return estimate(self.scenario, self.catalog).phases[self.phase]
 
+    @cached_property
+    def speed(self) -> Speed | None:
+        """Roughly how fast it is at best; None for what has no speed."""
+        return rough_speed(self.scenario, self.phase, self.catalog)
+
     @property
     def verdict(self) -> Verdict:
         return self.plan.verdicts[self.gpu]
@@ -85,4 +91,6 @@ def _alone(scenario: Scenario, gpu: str | None) -> Any:
     hardware = scenario.hardware
     wanted = gpu or hardware.judged_by
     entries = dict(zip(hardware.keys, hardware.gpus, strict=True))
+    if wanted != hardware.judged_by:
+        hardware = hardware.replaced("price_per_gpu_hour", None)
     return hardware.replaced("gpus", (entries.get(wanted, wanted),)).replaced("judge", wanted)

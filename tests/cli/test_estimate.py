@@ -90,3 +90,33 @@ def test_parts_of_ram_and_storage_are_shown_when_asked_for(command, plan_file):
     told = command("estimate", plan_file, "--host").out
     for text in ("data-loader workers", "raw data", "optimizer states in checkpoints"):
         assert text in told
+
+
+def test_every_phase_is_told_how_fast_it_is_at_best(command, plan_file):
+    outcome = command("estimate", plan_file)
+    rough = outcome.out[outcome.out.index("Rough speed at best") :]
+    assert "Training: " in rough
+    assert "bound by" in rough
+    assert "Kaplan" not in rough
+
+
+def test_formulas_and_sources_of_speeds_are_shown_when_asked_for(command, plan_file):
+    shown = " ".join(command("estimate", plan_file, "--speed").out.split())
+    assert "FLOP per weight and token" in shown
+    assert "arXiv:2001.08361" in shown.replace(" ", "")
+
+
+def test_json_holds_speeds_when_asked_for(command, plan_file):
+    assert "speed" not in json.loads(command("estimate", plan_file, "--json").out)["phases"]["training"]
+    told = json.loads(command("estimate", plan_file, "--json", "--speed").out)["phases"]
+    assert "speed" not in told["preprocessing"]
+    speed = told["training"]["speed"]
+    assert speed["rough"] is True
+    assert speed["at_best_seconds"] <= speed["in_turn_seconds"]
+    for item in speed["passes"]:
+        for work in item["works"]:
+            amount = 1.0
+            for value in work["factors"].values():
+                amount *= value
+            assert abs(amount - work["amount"]) <= 1e-9 * work["amount"]
+            assert work["source"]

@@ -265,3 +265,20 @@ def test_smaller_micro_batches_disturb_the_results_of_batch_norms() -> None:
         levels[preset] = {item.level for item in found}
         assert len(found) >= 4
     assert levels == {"microsoft/resnet-50": {"numerics"}, "google/vit-base-patch16-224": {"speed"}}
+
+
+def test_of_changes_that_disturb_alike_the_faster_one_goes_first() -> None:
+    """Halves of a micro-batch take no longer, layers that run again do, and a busy link to the host takes longest."""
+    step = {
+        "precision": "bf16",
+        "micro_batch_size": 8,
+        "sequence_length": 4096,
+        "activation_checkpointing": "selective",
+    }
+    asked = scenario("training", step, gpus=["h200-sxm-141gb"], gpus_per_node=1)
+    advice = advise(asked, "training", CATALOG)
+    alike = [item for item in advice.suggestions if item.level == "speed" and len(item.changes) == 1]
+    paces = [item.after.speed.order for item in alike if item.after.speed is not None]
+    assert len(paces) == len(alike) >= 2
+    assert all(first[0] <= second[0] * 1.005 for first, second in pairwise(paces))
+    assert_kept(asked, advice)

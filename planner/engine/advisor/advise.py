@@ -7,10 +7,11 @@ from typing import Any
 from planner.catalog import Catalog
 from planner.engine.advisor.change import LEVELS, Change, Level, recorded_changes
 from planner.engine.advisor.layouts import layout_changes
-from planner.engine.advisor.search import Search, Trial, minimal, ranked
+from planner.engine.advisor.search import Search, Trial, minimal, ranked, varied
 from planner.engine.advisor.sizes import size_changes
 from planner.engine.case import Case, Edit
 from planner.engine.plan import PhaseName, Verdict
+from planner.engine.speed import Speed
 from planner.errors import PlannerError
 from planner.scenario import Scenario
 
@@ -27,13 +28,15 @@ class Outcome:
     verdict: Verdict
     host_ram_bytes: int
     gpus: int
+    speed: Speed | None = None
+    """Roughly, at best."""
 
     @classmethod
     def of(cls, case: Case) -> "Outcome":
         layout = getattr(case.fields, "parallelism", None)
         gpus = 1 if layout is None else layout.ranks
         peak = case.plan.peak
-        return cls(peak.process_bytes, peak.high_bytes, case.verdict, case.plan.host_ram_bytes, gpus)
+        return cls(peak.process_bytes, peak.high_bytes, case.verdict, case.plan.host_ram_bytes, gpus, case.speed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,11 @@ def advise(
     changes = changes_for(case)
     search = Search(case, changes, tell)
     trials = tuple(trial for trial in search.run() if trial.changes)
-    fitting = _varied(ranked(minimal(trial for trial in trials if trial.fits), changes))
+    fitting = ranked(minimal(trial for trial in trials if trial.fits), changes)
     if fitting:
         found = tuple(_suggestion(trial) for trial in _of_every_level(fitting, most) if _has_host(case, trial))
         return Advice(phase, case.gpu, before, found, (), None, len(search.tried))
-    nearest = _varied(sorted(trials, key=lambda trial: trial.promise))
+    nearest = varied(sorted(trials, key=lambda trial: trial.promise))
     nearly = tuple(_suggestion(trial) for trial in nearest[:NEARLY])
     return Advice(phase, case.gpu, before, (), nearly, _purchase(case, trials), len(search.tried))
 
@@ -120,14 +123,6 @@ def changes_for(case: Case) -> tuple[Change, ...]:
 
 def _suggestion(trial: Trial) -> Suggestion:
     return Suggestion(trial.changes, trial.edits, Outcome.of(trial.case))
-
-
-def _varied(found: list[Trial]) -> list[Trial]:
-    """The first one of each kind: not eight layouts in a row, or every depth of quantization."""
-    kept: dict[frozenset[str], Trial] = {}
-    for trial in found:
-        kept.setdefault(frozenset(change.group for change in trial.changes), trial)
-    return list(kept.values())
 
 
 def _of_every_level(found: list[Trial], most: int) -> list[Trial]:

@@ -45,6 +45,15 @@ class Trial:
         verdict = self.case.verdict
         return ORDER.index(verdict.verdict), -(verdict.headroom_bytes or 0)
 
+    @cached_property
+    def pace(self) -> tuple[float, float]:
+        """The faster, the smaller, roughly: alike to three digits is alike."""
+        speed = self.case.speed
+        if speed is None:
+            return 0.0, 0.0
+        at_best, in_turn = speed.order
+        return float(f"{at_best:.2e}"), float(f"{in_turn:.2e}")
+
     @property
     def rank(self) -> tuple[int, int, int, int]:
         """How little it disturbs: the worst level, GPUs beyond those of now, how often that level, how many changes."""
@@ -143,9 +152,30 @@ def _raises_issues(base: Case, case: Case) -> bool:
 
 
 def ranked(trials: Iterable[Trial], changes: Sequence[Change]) -> list[Trial]:
-    """Least disturbing first; what is alike by that stands in the order in which its changes are offered."""
+    """Least disturbing first, one of each kind: not eight layouts in a row, or every depth of quantization.
+
+    Of what is alike by that, the fastest at best goes first, then what is offered first. Of one kind it is the other
+    way round where numbers are rounded or something is given up: the finest that fits, not the fastest.
+    """
     place = {change.id: index for index, change in enumerate(changes)}
-    return sorted(trials, key=lambda trial: (*trial.rank, sum(place[change.id] for change in trial.changes)))
+
+    def offered(trial: Trial) -> int:
+        return sum(place[change.id] for change in trial.changes)
+
+    def within_a_kind(trial: Trial) -> tuple[float, ...]:
+        return (*trial.rank, *(trial.pace if trial.level <= LEVELS.index("speed") else ()), offered(trial))
+
+    return sorted(
+        varied(sorted(trials, key=within_a_kind)), key=lambda trial: (*trial.rank, *trial.pace, offered(trial))
+    )
+
+
+def varied(found: Iterable[Trial]) -> list[Trial]:
+    """The first one of each kind."""
+    kept: dict[frozenset[str], Trial] = {}
+    for trial in found:
+        kept.setdefault(frozenset(change.group for change in trial.changes), trial)
+    return list(kept.values())
 
 
 def _said(case: Case) -> frozenset[tuple[str, str, str]]:

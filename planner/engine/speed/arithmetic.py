@@ -30,6 +30,8 @@ class Layers:
     """Of these, the last matrix of each layer, which non-reentrant checkpointing need not multiply again."""
     every_second: int
     """Of these, every second matrix."""
+    feed_forward: int
+    """Of these, those of feed-forwards and experts."""
     count: int
 
 
@@ -53,14 +55,16 @@ def _is_crossed(spec: ModelSpec) -> bool:
 def _layers(stack: Stack) -> Layers | None:
     if not all(_is_told(group) for group in stack.groups):
         return None
-    weights = last = second = count = 0
+    weights = last = second = forward = count = 0
     for group in stack.groups:
-        visited = [_visited(weight) for weight in layer_weights(group, stack.hidden_size) if _multiplies(weight)]
+        met = [weight for weight in layer_weights(group, stack.hidden_size) if _multiplies(weight)]
+        visited = [_visited(weight) for weight in met]
         weights += sum(visited) * group.count
+        forward += sum(_visited(weight) for weight in met if weight.block == "feed_forward") * group.count
         last += visited[-1] * group.count if visited else 0
         second += sum(visited[1::2]) * group.count
         count += group.count
-    return Layers(stack.name, weights, last, second, count)
+    return Layers(stack.name, weights, last, second, forward, count)
 
 
 def _is_told(group: LayerGroup) -> bool:

@@ -25,17 +25,17 @@ def evaluation_speed(gpu: str, phase: Evaluation, spec: ModelSpec, rates: Rates,
     passes = (Pass("forward", works),)
     ranks, seconds = phase.parallelism.ranks, passes[0].seconds
     notes = unknown_notes(passes)
-    if tokens is None or not passes[0].is_told:
-        return Speed("evaluation", gpu, ranks, "batch", passes, (), (), notes)
     images = spec.stack.image is not None
     batch = phase.batch_size * phase.parallelism.data
-    made, unit = (batch, "images") if images else (batch * tokens, "tokens")
+    made, unit = (batch, "images") if images or tokens is None else (batch * tokens, "tokens")
+    if tokens is None or not passes[0].is_told:
+        return Speed("evaluation", gpu, ranks, "batch", passes, (), (), notes, made=made)
     figures = (
         Figure("sequences per second", batch / seconds, "sequences/s", f"{batch} / {shown(seconds)} s"),
         Figure(f"{unit} per second", made / seconds, f"{unit}/s", f"{shown(made)} / {shown(seconds)} s"),
     )
     costs = costs_of(hardware, ranks, seconds, "batch", made, unit)
-    return Speed("evaluation", gpu, ranks, "batch", passes, figures, costs, notes)
+    return Speed("evaluation", gpu, ranks, "batch", passes, figures, costs, notes, made=made)
 
 
 def _width(phase: Evaluation) -> int:

@@ -23,7 +23,14 @@ def serving_speed(gpu: str, served: Served, hardware: Hardware) -> Speed:
     figures = (*figures, *_decoding(served, step))
     notes = (*_notes(served), *unknown_notes((prompt, step)))
     costs = _costs(hardware, ranks, figures)
-    return Speed("serving", gpu, ranks, "token of every request", (step,), figures, costs, notes, (prompt,))
+    return Speed(
+        "serving", gpu, ranks, "token of every request", (step,), figures, costs, notes, (prompt,), _made(served)
+    )
+
+
+def _made(served: Served) -> float:
+    """Tokens of one step for all requests."""
+    return served.phase.concurrent_sequences * (1 + served.phase.speculative_tokens)
 
 
 def _answering(served: Served, prompt: Pass) -> tuple[Figure, ...]:

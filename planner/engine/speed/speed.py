@@ -38,6 +38,8 @@ class Speed:
     """What is left out, and what would have to be known."""
     first: tuple[Pass, ...] = ()
     """What comes once before, such as the prompt of a request."""
+    made: float = 1.0
+    """How many tokens, images or sequences come of the passes together."""
 
     @property
     def seconds(self) -> float:
@@ -60,11 +62,17 @@ class Speed:
 
     @property
     def order(self) -> tuple[float, float]:
-        """The faster, the smaller: by time at best, then by time where nothing overlaps."""
-        return self.seconds, self.in_turn_seconds
+        """The faster, the smaller: time for each of what is made, at best, then where nothing overlaps."""
+        return self.seconds / self.made, self.in_turn_seconds / self.made
 
     def figure(self, name: str) -> float | None:
         return next((item.value for item in (*self.figures, *self.costs) if item.name == name), None)
+
+    def summary(self) -> Mapping[str, Any]:
+        """The figures without what they are made of."""
+        told = {"rough": True, "what": self.what, "at_best_seconds": self.seconds, "bound": self.bound}
+        figures = {figure.name: figure.value for figure in (*self.figures, *self.costs)}
+        return {**told, "in_turn_seconds": self.in_turn_seconds, "made": self.made, "figures": figures}
 
     def to_json(self) -> Mapping[str, Any]:
         """Members of the public formats; all of it is rough."""
@@ -75,6 +83,7 @@ class Speed:
             "in_turn_seconds": self.in_turn_seconds,
             "bound": self.bound,
             "gpus": self.gpus,
+            "made": self.made,
             "passes": [_pass(item) for item in self.passes],
             "first": [_pass(item) for item in self.first],
             "figures": [_figure(item) for item in self.figures],

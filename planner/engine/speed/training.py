@@ -1,5 +1,7 @@
 """Roughly, how long a training step takes at best."""
 
+from dataclasses import replace
+
 from planner.engine.phases.methods import updates_in_backward
 from planner.engine.plan import PhaseName
 from planner.engine.speed.costs import costs_of
@@ -24,13 +26,13 @@ def training_speed(name: PhaseName, gpu: str, step: Step, hardware: Hardware, ru
         Pass("forward and backward", work), Pass("update", update),
     )  # fmt: skip
     layout = step.phase.parallelism
-    speed = Speed(name, gpu, layout.ranks, "step", passes, (), (), _notes(step, passes))
+    images = step.spec.stack.image is not None
+    batch = step.sequences * step.phase.gradient_accumulation_steps * layout.data
+    made, unit = (batch, "images") if images or step.tokens is None else (batch * step.tokens, "tokens")
+    speed = Speed(name, gpu, layout.ranks, "step", passes, (), (), _notes(step, passes), made=made)
     seconds = speed.seconds
     if step.tokens is None or not passes[0].is_told:
         return speed
-    images = step.spec.stack.image is not None
-    batch = step.sequences * step.phase.gradient_accumulation_steps * layout.data
-    made, unit = (batch, "images") if images else (batch * step.tokens, "tokens")
     figures = [
         Figure(f"{unit} per second", made / seconds, f"{unit}/s", f"{shown(made)} / {shown(seconds)} s"),
         Figure(f"{unit} per second and GPU", made / seconds / layout.ranks, f"{unit}/s",
@@ -42,7 +44,7 @@ def training_speed(name: PhaseName, gpu: str, step: Step, hardware: Hardware, ru
         hours = total / made * seconds / HOUR
         figures.append(Figure("hours of the run", hours, "h", f"{shown(total)} / {shown(made)} × {shown(seconds)} s"))
     costs = costs_of(hardware, layout.ranks, seconds, "step", made, unit, total)
-    return Speed(name, gpu, layout.ranks, "step", passes, tuple(figures), costs, speed.notes)
+    return replace(speed, figures=tuple(figures), costs=costs)
 
 
 def _utilization(step: Step, seconds: float) -> tuple[Figure, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from planner.engine.phases.methods import techniques
 from planner.engine.speed.arithmetic import Layers, attention_flops, encoder_layers, head_weights, main_layers
 from planner.engine.speed.layout import Step
 from planner.engine.speed.tokens import encoder_tokens
@@ -14,6 +15,7 @@ AGAIN = "Chen et al. (arXiv:1604.06174): what is not kept is computed once more 
 EARLY = "torch 2.13 utils/checkpoint.py, set_checkpoint_early_stop: it stops at the last tensor that backward needs"
 SELECTIVE = "Korthikanti et al. (arXiv:2205.05198), section 5: the attention core is computed again"
 OP_SAC = "torchtitan, distributed/activation_checkpoint.py: every second matrix product is computed again"
+TILES = "DeepSpeed TiledMLP (arXiv:2506.13996): each tile runs forward again before its backward"
 ATTENTION = "PaLM (arXiv:2204.02311), appendix B; masked pairs and backward: FlashAttention 2 (arXiv:2307.08691)"
 FORMATS = {"fp32": "fp32", "tf32": "tf32", "fp8": "fp8"}
 """Precisions whose products of layers are not in 16 bits."""
@@ -69,6 +71,10 @@ def _layers(step: Step, layers: Layers, tokens: int) -> Iterator[Work]:
     if again:
         factors = (Factor("FLOP per weight and token", 2), Factor("weights met again", again), *_tokens(step, tokens))
         yield Work("compute", f"recomputation, {layers.name}", factors, rate, why)
+    if techniques(step.phase).tiled_mlp:
+        tiled = Factor("weights of feed-forwards", layers.feed_forward)
+        factors = (Factor("FLOP per weight and token", 2), tiled, *_tokens(step, tokens))
+        yield Work("compute", f"tiles again, {layers.name}", factors, rate, TILES)
 
 
 def _per_weight(step: Step, layers: Layers) -> tuple[Factor, str]:

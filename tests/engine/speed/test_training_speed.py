@@ -178,3 +178,8 @@ def test_at_best_is_never_longer_than_one_after_the_other_and_recomputation_neve
         assert found.bound in found.passes[0].busy or found.bound in found.passes[-1].busy
         assert all(work.amount > 0 and work.source for item in found.passes for work in item.works)
     assert again.order >= plain.order
+
+
+def test_tiles_of_a_feed_forward_run_again() -> None:
+    again = works(speed({"tiled_mlp": True}), "compute")["tiles again, decoder"]
+    assert again.amount == 2 * 32 * 3 * 4096 * 14336 * 2048
