@@ -1,7 +1,10 @@
 """The text of one sheet of a workbook, read with bounds and without its formulas."""
 
+import struct
+import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from lzma import LZMAError
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
@@ -12,6 +15,9 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _PACKAGE = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 DAMAGED = "It is not a workbook, or it is damaged."
+_DAMAGES = (BadZipFile, ElementTree.ParseError, LookupError, ValueError, RuntimeError, EOFError, OSError)
+_DAMAGES += (struct.error, zlib.error, LZMAError)
+"""What `zipfile` and the decompressors behind it raise for bytes that are not what they say."""
 
 
 def text_of_sheet(content: bytes, name: str) -> str | None:
@@ -20,7 +26,7 @@ def text_of_sheet(content: bytes, name: str) -> str | None:
         with ZipFile(BytesIO(content)) as package:
             part = _part_of(package, name)
             return None if part is None else "".join(_cells(package, part))
-    except (BadZipFile, KeyError, ElementTree.ParseError, ValueError, IndexError, NotImplementedError, RuntimeError):
+    except _DAMAGES:
         raise ScenarioError(DAMAGED) from None
 
 
@@ -54,9 +60,9 @@ def _texts(element: ElementTree.Element) -> str:
 
 
 def _tree(package: ZipFile, part: str) -> ElementTree.Element:
-    """A part of the package. Entities, with which small files grow large, are refused."""
+    """A part of the package. Entities, with which small files grow large, are refused, in whatever encoding."""
     with package.open(part) as file:
         content = file.read(LARGEST_PART_BYTES + 1)
-    if len(content) > LARGEST_PART_BYTES or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+    if len(content) > LARGEST_PART_BYTES or b"\0" in content or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise ScenarioError(DAMAGED)
     return ElementTree.fromstring(content)

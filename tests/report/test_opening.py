@@ -1,5 +1,5 @@
 from io import BytesIO
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
@@ -45,6 +45,29 @@ def test_a_workbook_with_entities_is_refused(tmp_path):
         writer.writestr("xl/workbook.xml", '<!DOCTYPE a [<!ENTITY b "ccc">]><a>&b;</a>')
     path = tmp_path / "report.xlsx"
     path.write_bytes(package.getvalue())
+    with pytest.raises(ScenarioError, match="damaged"):
+        load_report(path)
+
+
+def test_entities_in_another_encoding_are_refused_too(tmp_path):
+    package = BytesIO()
+    with ZipFile(package, "w") as writer:
+        text = '<?xml version="1.0" encoding="UTF-16"?><!DOCTYPE a [<!ENTITY b "ccc">]><a>&b;</a>'
+        writer.writestr("xl/workbook.xml", text.encode("utf-16"))
+    path = tmp_path / "report.xlsx"
+    path.write_bytes(package.getvalue())
+    with pytest.raises(ScenarioError, match="damaged"):
+        load_report(path)
+
+
+def test_a_workbook_whose_compressed_bytes_are_damaged_is_refused(tmp_path):
+    package = BytesIO()
+    with ZipFile(package, "w", ZIP_DEFLATED) as writer:
+        writer.writestr("xl/workbook.xml", "<a>" + "some text " * 100 + "</a>")
+    content = bytearray(package.getvalue())
+    content[60:70] = bytes(range(200, 210))
+    path = tmp_path / "report.xlsx"
+    path.write_bytes(content)
     with pytest.raises(ScenarioError, match="damaged"):
         load_report(path)
 
