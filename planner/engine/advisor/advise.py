@@ -7,8 +7,9 @@ from typing import Any
 from planner.catalog import Catalog
 from planner.engine.advisor.change import LEVELS, Change, Level, recorded_changes
 from planner.engine.advisor.layouts import layout_changes
-from planner.engine.advisor.search import Search, Trial, minimal, ranked, varied
+from planner.engine.advisor.search import Search
 from planner.engine.advisor.sizes import size_changes
+from planner.engine.advisor.trial import Trial, minimal, ranked, varied
 from planner.engine.case import Case, Edit
 from planner.engine.plan import PhaseName, Verdict
 from planner.engine.speed import Speed

@@ -40,27 +40,33 @@ def _of_steps(case: Case, step: TrainingStep) -> Iterator[Change]:
     cuts = step.activation_profile in PIPELINES
     per_node = case.scenario.hardware.gpus_per_node
     tensors = {now.tensor, *(degree for degree in DEGREES if degree <= per_node)}
-    pipelines = {now.pipeline, *(degree for degree in DEGREES if cuts and degree <= case.spec.layers)}
+    pipelines = {now.pipeline, *(_depths(case.spec.layers) if cuts else ())}
     contexts = {now.context, *(degree for degree in DEGREES if cuts and degree <= per_node)}
     for tensor, pipeline, context in product(sorted(tensors), sorted(pipelines), sorted(contexts)):
         moved = (tensor != now.tensor) + (pipeline != now.pipeline) + (context != now.context)
-        for ranks in _totals(now.ranks, available):
-            data, rest = divmod(ranks, tensor * pipeline * context)
+        copy = tensor * pipeline * context
+        for data in _copies(copy, now.ranks, available) if moved <= 2 else ():
             changed = (tensor, pipeline, context, data) != (now.tensor, now.pipeline, now.context, now.data)
-            if rest or not data or moved > 2 or not changed:
-                continue
             layout = {"tensor": tensor, "pipeline": pipeline, "context": context, "data": data}
-            for stage in _stages(step, data, pipeline):
-                change = _step_change(case, step, layout, stage, ranks)
+            for stage in _stages(step, data, pipeline) if changed else ():
+                change = _step_change(case, step, layout, stage, copy * data)
                 if change is not None:
                     yield change
 
 
-def _totals(now: int, available: int) -> tuple[int, ...]:
-    """The same GPUs, then twice as many, up to those that there are."""
-    found = [now]
-    while found[-1] * 2 <= available:
-        found.append(found[-1] * 2)
+def _depths(layers: int) -> tuple[int, ...]:
+    """Numbers of stages that get as many layers each."""
+    return tuple(degree for degree in range(1, min(layers, DEGREES[-1]) + 1) if layers % degree == 0)
+
+
+def _copies(copy: int, now: int, available: int) -> tuple[int, ...]:
+    """Copies of a model on so many GPUs each: as many as take no fewer GPUs than now, then twice as many and so on."""
+    found: list[int] = []
+    data = 1
+    while data * copy <= available:
+        if data * copy >= now:
+            found.append(data)
+        data *= 2
     return tuple(found)
 
 
