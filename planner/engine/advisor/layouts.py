@@ -12,6 +12,8 @@ from planner.scenario.serving import Serving
 from planner.scenario.step import TrainingStep
 
 DEGREES = (1, 2, 4, 8, 16, 32, 64)
+SHALLOW = 8
+"""Stages of a deeper pipeline are only offered where there are as many micro-batches: others wait most of the time."""
 PIPELINES = ("megatron-core", "torchtitan")
 """Software that cuts models into stages, and sequences among ranks."""
 CROSSING = "Activations cross between GPUs in every layer."
@@ -75,8 +77,9 @@ def _stages(step: TrainingStep, data: int, pipeline: int) -> tuple[int, ...]:
     now = step.parallelism.zero_stage
     if data == 1:
         return (0,)
-    most = 1 if step.activation_profile == "megatron-core" or pipeline > 1 else 3
-    return (now, most) if now != most else (now,)
+    if step.activation_profile == "megatron-core" or pipeline > 1:
+        return (max(now, 1),)
+    return (now, 3) if now != 3 else (3,)
 
 
 def _step_change(case: Case, step: TrainingStep, layout: dict[str, int], stage: int, ranks: int) -> Change | None:
@@ -88,6 +91,8 @@ def _step_change(case: Case, step: TrainingStep, layout: dict[str, int], stage: 
         return None
     size = next(size for size in range(min(own, step.micro_batch_size), 0, -1) if own % size == 0)
     sizes = {"micro_batch_size": size, "gradient_accumulation_steps": own // size}
+    if layout["pipeline"] > max(SHALLOW, now.pipeline, own // size):
+        return None
     edits: list[Edit] = [
         (case.path("parallelism", name), value) for name, value in layout.items() if getattr(now, name) != value
     ]

@@ -15,7 +15,7 @@ WIDTH = 2
 """Combinations that are pursued further, for each level of disturbance."""
 BUDGET = 600
 """Most combinations that are tried."""
-PAIRS, FURTHER = 6, 2
+PAIRS, FURTHER = 5, 2
 """Of guessed combinations, those that are estimated for each level: pairs, and one more change beside others."""
 ENOUGH = 4
 """Kinds of answers of one level, beyond which no further ones are looked for."""
@@ -46,6 +46,7 @@ class Search:
         if forecast is not None:
             for level in range(len(LEVELS)):
                 self._estimate(forecast.pairs(self.base, level), PAIRS)
+            self.pursued.update(trial.ids for trial in forecast.alone)
         for _ in range(DEPTH):
             chosen = self._chosen()
             if not chosen or len(self.tried) >= BUDGET:
