@@ -31,9 +31,20 @@ def test_void_methods_of_pyside_give_away_no_reference_to_none():
     assert sys.getrefcount(None) > before - 500
 
 
+def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
+    allowed = {}
+    for requirement in DEPENDENCIES:
+        name, version = re.match(r"([\w-]+)>=([\d.]+)", requirement).groups()
+        allowed.setdefault(name.lower(), version)
+    tested = [line.split("==") for line in (ROOT / ".ci/oldest.txt").read_text().splitlines() if "==" in line]
+    exact = {name.lower(): version for name, version in tested}
+    assert set(exact) == set(allowed)
+    assert all(f"{exact[name]}.0".startswith(f"{version}.") for name, version in allowed.items())
+
+
 def test_pyside_is_held_below_6_12_on_python_before_3_12():
-    assert "PySide6-Essentials>=6.8,<6.12; python_version < '3.12'" in DEPENDENCIES
-    assert "PySide6-Essentials>=6.8; python_version >= '3.12'" in DEPENDENCIES
+    assert "PySide6-Essentials>=6.8.3,<6.12; python_version < '3.12'" in DEPENDENCIES
+    assert "PySide6-Essentials>=6.8.3; python_version >= '3.12'" in DEPENDENCIES
 
 
 def test_only_the_essentials_of_pyside_are_needed():

@@ -23,8 +23,10 @@ def main(folder: Path) -> None:
         if found.name.lower() in TOOLS:
             continue
         metadata = found.metadata
-        licence = metadata.get("License-Expression") or metadata.get("License") or _classified(found)
-        listed.append({"name": found.name, "version": found.version, "licence": licence.splitlines()[0][:80]})
+        stated = metadata.get("License", "")
+        # Some state the whole text there.
+        licence = metadata.get("License-Expression") or (stated if "\n" not in stated else "") or _classified(found)
+        listed.append({"name": found.name, "version": found.version, "licence": licence})
         place = folder / found.name
         place.mkdir(parents=True, exist_ok=True)
         for file in found.files or ():

@@ -1,7 +1,7 @@
 """The keyboard reaches everything, and everything it reaches has a name."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
 from planner.gui.views.bar_plot import BarPlot
 
@@ -78,7 +78,7 @@ def test_every_command_with_a_shortcut_has_its_own(window):
 
 def test_menus_have_distinct_mnemonics(window):
     bar = window.menuBar()
-    for menu in [action.menu() for action in bar.actions()]:
+    for menu in bar.findChildren(QMenu, options=Qt.FindChildOption.FindDirectChildrenOnly):
         texts = [action.text() for action in menu.actions() if "&" in action.text()]
         letters = [text[text.index("&") + 1].lower() for text in texts]
         assert len(letters) == len(set(letters)), texts

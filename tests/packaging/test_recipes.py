@@ -178,7 +178,7 @@ def test_every_licence_is_written_down(tmp_path):
         [sys.executable, PACKAGING / "licences.py", tmp_path], check=True, capture_output=True, text=True
     )
     listed = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    assert listed["numpy"]["licence"].startswith("BSD-3-Clause")
+    assert "BSD" in listed["numpy"]["licence"]
     assert "LGPL" in listed["PySide6_Essentials"]["licence"]
     assert "pip" not in listed
     assert (tmp_path / "numpy").is_dir()
