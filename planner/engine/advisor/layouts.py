@@ -18,8 +18,8 @@ PIPELINES = ("megatron-core", "torchtitan")
 """Software that cuts models into stages, and sequences among ranks."""
 CROSSING = "Activations cross between GPUs in every layer."
 DISPATCHING = "Tokens cross between GPUs around every mixture of experts."
-GSHARD = "GShard (arXiv:2006.16668), section 3.2"
-MEGATRON = "Narayanan et al. (arXiv:2104.04473)"
+GSHARD = "GShard (arXiv:2006.16668): tokens are dispatched to experts and combined by all-to-all"
+MEGATRON = "Narayanan et al. (arXiv:2104.04473), sections 2.2 and 2.3"
 ZERO = "ZeRO (arXiv:1910.02054), section 7"
 CONTEXT = "Ring Attention (arXiv:2310.01889)"
 

@@ -4,7 +4,7 @@ A matrix of n weights takes 2 n FLOP per token forward (Kaplan et al., arXiv:200
 takes as much for the gradient of its input and again for that of the weights, 6 n in all. Attention adds, per layer and
 head, products of queries with keys and of scores with values (PaLM, arXiv:2204.02311, appendix B, which counts all
 pairs); kernels that skip what is masked compute little more than half of the pairs under a causal mask (FlashAttention
-2, arXiv:2307.08691, section 3.1). Token tables are read, not multiplied. Norms, rotations, activations, recurrent
+2, arXiv:2307.08691, section 4.1). Token tables are read, not multiplied. Norms, rotations, activations, recurrent
 states and convolutions are left out: what is counted here is a lower bound.
 """
 

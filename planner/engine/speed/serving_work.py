@@ -27,8 +27,8 @@ from planner.hardware import Gpu
 from planner.model.spec import MixtureOfExperts, ModelSpec
 from planner.scenario.serving import Serving
 
-READ = "Pope et al. (arXiv:2211.05102), section 2.1: each step loads the weights, and its requests' keys and values"
-ABSORBED = "Attention of one new token to all before it (Pope et al., arXiv:2211.05102); latents: arXiv:2405.04434"
+READ = "Pope et al. (arXiv:2211.05102), section 1: each step loads the weights, and its requests' keys and values"
+ABSORBED = "A new token attends to all before it; on latents where projections are absorbed (arXiv:2405.04434, 2.1.2)"
 OFFLOADED = "vLLM, --cpu-offload-gb: weights on the host are fetched in each forward pass"
 HALF = ("bf16", "fp16", "awq-int4", "gptq-int4", "nf4", "nf4-double")
 """Weights that are multiplied as 16-bit numbers, unpacked where they are fewer bits (AWQ, GPTQ, bitsandbytes)."""

@@ -13,10 +13,10 @@ SIX = "Kaplan et al. (arXiv:2001.08361), section 2.1: 2 FLOP per weight and toke
 FROZEN = "As for trained weights, without the product that gives the gradient of frozen ones"
 AGAIN = "Chen et al. (arXiv:1604.06174): what is not kept is computed once more before its backward pass"
 EARLY = "torch 2.13 utils/checkpoint.py, set_checkpoint_early_stop: it stops at the last tensor that backward needs"
-SELECTIVE = "Korthikanti et al. (arXiv:2205.05198), section 5: the attention core is computed again"
-OP_SAC = "torchtitan, distributed/activation_checkpoint.py: every second matrix product is computed again"
-TILES = "DeepSpeed TiledMLP (arXiv:2506.13996): each tile runs forward again before its backward"
-ATTENTION = "PaLM (arXiv:2204.02311), appendix B; masked pairs and backward: FlashAttention 2 (arXiv:2307.08691)"
+SELECTIVE = "Korthikanti et al. (arXiv:2205.05198): the attention core is computed again"
+OP_SAC = "torchtitan, selective checkpointing 'op': every second matrix product is computed again"
+TILES = "DeepSpeed, runtime/sequence_parallel/ulysses_sp.py, TiledMLP: forward runs again in backward"
+ATTENTION = "PaLM (arXiv:2204.02311), appendix B; pairs under a mask and backward: arXiv:2307.08691, section 4.1"
 FORMATS = {"fp32": "fp32", "tf32": "tf32", "fp8": "fp8"}
 """Precisions whose products of layers are not in 16 bits."""
 BACKWARD_IN_TILES, BACKWARD_WHOLE = 2.5, 2.0

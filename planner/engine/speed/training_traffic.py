@@ -14,14 +14,14 @@ WEIGHTS_READ = "Williams et al. 2009 (roofline): what is computed with is read o
 UPDATE = "Each state is read and written once, each gradient read, each weight read and written"
 ZERO = "ZeRO (arXiv:1910.02054), section 7: gradients are scattered, weights gathered"
 DDP = "torch 2.13 DistributedDataParallel; nccl-tests doc/PERFORMANCE.md: all-reduce"
-TENSOR = "Megatron-LM (arXiv:1909.08053), section 3: two all-reduces per layer in each direction"
+TENSOR = "Narayanan et al. (arXiv:2104.04473), section 2.3: two all-reduces per layer in each direction"
 SEQUENCE = "Korthikanti et al. (arXiv:2205.05198), section 4.2.2: an all-gather and a reduce-scatter in place of each"
 RING = "Ring Attention (arXiv:2310.01889): keys and values of the other ranks pass by, in backward with gradients"
-ULYSSES = "DeepSpeed Ulysses (arXiv:2309.14509), section 3.1: all-to-all of queries, keys, values and outputs"
-GSHARD = "GShard (arXiv:2006.16668), section 3.2: tokens are dispatched to experts and combined"
-OFFLOAD = "ZeRO-Offload (arXiv:2101.06840), section 4: gradients go down, updated weights come back"
-INFINITY = "ZeRO-Infinity (arXiv:2104.07857), section 4: weights are fetched in each pass"
-SAVED = "Each saved tensor goes to the host in forward and comes back in backward"
+ULYSSES = "DeepSpeed, blogs/deepspeed-ulysses: all-to-all of queries, keys and values, then of outputs"
+GSHARD = "GShard (arXiv:2006.16668): tokens are dispatched to experts and combined by all-to-all"
+OFFLOAD = "DeepSpeed, docs/_tutorials/zero-offload.md: the host updates, so gradients go there and weights come back"
+INFINITY = "ZeRO-Infinity (arXiv:2104.07857): weights that wait on the host are fetched in each pass"
+SAVED = "torch 2.13, autograd/graph.py, save_on_cpu: to the host in forward, back in backward"
 
 
 def step_traffic(step: Step) -> tuple[Work, ...]:
