@@ -14,8 +14,11 @@ Tell = Callable[[int, int], None]
 def bar(title: str) -> Iterator[Tell]:
     """Show a bar until the work is done; nothing where the error stream is no terminal."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # a disabled bar would still end its line, before rich 15
+        yield lambda _done, _most: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None)
 
         def tell(done: int, most: int) -> None:

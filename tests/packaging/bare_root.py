@@ -4,7 +4,7 @@
 
 The .deb, the archive and the .run are built, installed, started on a virtual screen, driven through one plan by keys,
 photographed and taken away again; anything left over, too large or too slow ends it with a message. Needs debootstrap,
-binutils, makeself, xvfb, xdotool, openbox and imagemagick. Pictures and packages stay in DIR (a folder `packages` by default).
+binutils, makeself, xvfb, xdotool, openbox and imagemagick. Pictures and packages stay in DIR (`packages` by default).
 """
 
 import argparse
