@@ -15,7 +15,7 @@ _JOINERS = "\u200d\ufe0e\ufe0f"
 
 def one_line(text: str) -> str:
     """`text` without what no chart can show: control characters, line breaks and halves of surrogate pairs."""
-    return " ".join("".join(_drawable(character) for character in text).split())
+    return " ".join("".join(drawable(character) for character in text).split())
 
 
 def elide(text: str, width: float, size: float, bold: bool, measure: Measure) -> str:
@@ -95,7 +95,8 @@ def _beginning(text: str, length: int) -> str:
     return text[:length].rstrip()
 
 
-def _drawable(character: str) -> str:
+def drawable(character: str) -> str:
+    """What a picture or a page can show of a character: itself, a space, or nothing."""
     category = unicodedata.category(character)
     if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE:  # XML, and so SVG, cannot hold these
         return ""

@@ -3,14 +3,14 @@
 import json
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.chart.formula import formula
 from planner.chart.names import COMPONENT_NAMES
 from planner.chart.paint.export import chart_svg
 from planner.report.logo import logo_uri
 from planner.report.parts import Report
-from planner.report.words import derived, moments, plain, size, whole
+from planner.report.words import derived, held_in, moments, plain, size, source_numbers, unit_text, whole
 from planner.resources import resource
 
 if TYPE_CHECKING:
@@ -24,28 +24,20 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 def html_report(report: Report) -> str:
     """The text of the file. All texts of people are escaped by the template."""
-    return render(
-        "report.html.j2",
-        report,
-        drawings=[_inline(chart_svg(chart), index) for index, chart in enumerate(report.charts)],
-        embedded=_embedded(report.scenario_json),
-        scenario_id=SCENARIO_ID,
-        logo=logo_uri(report.template.logo) if report.template.logo else "",
-    )
-
-
-def render(template: str, report: Report, **values: Any) -> str:
-    """A template of `resources/report/` with a report and the words that it needs."""
     return (
         _environment()
-        .get_template(template)
-        .render(report=report, unit=report.unit, numbers=source_numbers(report), **values)
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            unit=report.unit,
+            numbers=source_numbers(report),
+            meaning=unit_text(report),
+            drawings=[_inline(chart_svg(chart), index) for index, chart in enumerate(report.charts)],
+            embedded=_embedded(report.scenario_json),
+            scenario_id=SCENARIO_ID,
+            logo=logo_uri(report.template.logo) if report.template.logo else "",
+        )
     )
-
-
-def source_numbers(report: Report) -> dict[str, int]:
-    """By which number each source is cited."""
-    return {source: number for number, source in enumerate(report.sources, 1)}
 
 
 @cache
@@ -59,7 +51,9 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(size=size, whole=whole, plain=plain, formula=formula, moments=moments, derived=derived)
+    environment.filters.update(
+        size=size, whole=whole, plain=plain, formula=formula, moments=moments, held_in=held_in, derived=derived
+    )
     environment.globals.update(component_names=COMPONENT_NAMES)
     return environment
 

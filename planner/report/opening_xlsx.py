@@ -15,7 +15,7 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _PACKAGE = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 DAMAGED = "It is not a workbook, or it is damaged."
-_DAMAGES = (BadZipFile, ElementTree.ParseError, LookupError, ValueError, RuntimeError, EOFError, OSError)
+_DAMAGES: tuple[type[Exception], ...] = (BadZipFile, ElementTree.ParseError, LookupError, ValueError, RuntimeError, EOFError, OSError)
 _DAMAGES += (struct.error, zlib.error, LZMAError)
 """What `zipfile` and the decompressors behind it raise for bytes that are not what they say."""
 

@@ -1,48 +1,40 @@
 """A report as PDF, composed for paper: charts as vectors, text in the bundled typeface, the scenario attached."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QPointF, QRectF, QSizeF, Qt
-from PySide6.QtGui import (
-    QAbstractTextDocumentLayout,
-    QColor,
-    QFontMetricsF,
-    QImage,
-    QPagedPaintDevice,
-    QPageLayout,
-    QPageSize,
-    QPainter,
-    QPalette,
-    QPdfWriter,
-    QTextDocument,
-)
+from PySide6.QtGui import QColor, QImage, QPagedPaintDevice, QPageLayout, QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgRenderer
 
 from planner.chart.paint.application import painting_application
 from planner.chart.paint.bars import paint
 from planner.chart.paint.export import CREATOR, DPI
-from planner.chart.paint.fonts import font
+from planner.chart.paint.fonts import text_width
+from planner.chart.paint.glyphs import draw_text
 from planner.chart.spec import ChartSpec
+from planner.chart.text import elide
 from planner.errors import PlannerError
-from planner.report.html import render
 from planner.report.logo import LARGEST_BYTES, logo_uri
+from planner.report.paper_blocks import Block, PageBreak, Paragraph, Picture, Table, Tone
+from planner.report.paper_content import group_count, groups
+from planner.report.paper_layout import LINE, PADDING, TEXT, CellLine, TableLayout, Typesetter
 from planner.report.parts import Report
 from planner.report.progress import Proceed, unwatched
 from planner.scenario.files import read_small_file
 
-INK, MUTED = "#1c2330", "#5b6577"
-STYLE = f"""
-body {{ color: {INK}; }} .muted {{ color: {MUTED}; }} .warning, .tight {{ color: #8a5a00; }}
-.fits {{ color: #17713b; }} .oom {{ color: #b3201c; font-weight: 600; }} .unknown {{ color: #6b3fa0; }}
-h1 {{ font-size: 24px; font-weight: 600; margin: 0 0 4px 0; }} .row {{ margin: 0; }}
-h2 {{ font-size: 17px; font-weight: 600; margin-top: 18px; }}
-b, th {{ font-weight: 600; }}
-"""
-TEXT_PIXELS = 10
+TONES: dict[Tone, str] = {
+    "ink": "#1c2330", "muted": "#5b6577", "warning": "#8a5a00",
+    "fits": "#17713b", "tight": "#8a5a00", "oom": "#b3201c", "unknown": "#6b3fa0",
+}  # fmt: skip
+HEAD, STRIPE = QColor("#e4e9f1"), QColor("#f5f7fa")
 MARGIN = 48.0
 FOOT = 24.0
 """Room below the text for the line at the foot of each page."""
 LOGO = QSizeF(180, 56)
 LOWEST_CHART = 300.0
 HIGHEST_CHART = 520.0
+_ASCENT = 0.97  # of Inter's line, in font sizes
+_ROW_LINE = TEXT * LINE
 
 
 def pdf_report(report: Report, proceed: Proceed = unwatched) -> bytes:
@@ -60,21 +52,10 @@ def pdf_report(report: Report, proceed: Proceed = unwatched) -> bytes:
     writer.addFileAttachment("plan.vramplan", QByteArray(report.scenario_json.encode()), "application/json")
     paper = _Paper(writer, report)
     try:
-        parts = len(report.phases) + 2
-        proceed(0, parts)
         paper.logo()
-        paper.text(render("head.html.j2", report))
-        for chart in report.charts:
-            paper.chart(chart)
-        paper.new_page()
-        paper.text(render("paper_verdicts.html.j2", report))
-        for done, part in enumerate(report.phases, 1):
-            proceed(done, parts)
-            paper.new_page()
-            paper.text(render("paper_phase.html.j2", report, part=part))
-        proceed(parts - 1, parts)
-        paper.new_page()
-        paper.text(render("paper_end.html.j2", report))
+        for done, blocks in enumerate(groups(report)):
+            proceed(done, group_count(report))
+            paper.write(list(blocks))
     finally:
         paper.painter.end()
     return bytes(buffer.data().data())
@@ -87,16 +68,31 @@ class _Paper:
         self.painter = QPainter(writer)
         self._writer = writer
         self._report = report
+        self._typesetter = Typesetter(text_width)
         self._width = writer.width() - 2 * MARGIN
         self._height = writer.height() - 2 * MARGIN - FOOT
         self._used = 0.0
         self._page = 1
+        self._beside = QSizeF()
         self._foot()
+
+    def write(self, blocks: Sequence[Block]) -> None:
+        for index, block in enumerate(blocks):
+            match block:
+                case PageBreak():
+                    self.new_page()
+                case Paragraph():
+                    self._paragraph(block, blocks[index + 1 : index + 2])
+                case Table():
+                    self._table(block)
+                case Picture():
+                    self._chart(block.chart)
 
     def new_page(self) -> None:
         self._writer.newPage()
         self._page += 1
         self._used = 0.0
+        self._beside = QSizeF()
         self._foot()
 
     def logo(self) -> None:
@@ -117,40 +113,83 @@ class _Paper:
             drawing.render(self.painter, place)
         else:
             self.painter.drawImage(place, picture)
-        self._used = size.height() + 8
+        self._beside = QSizeF(size.width() + 24, size.height())
 
-    def text(self, html: str) -> None:
-        """Flowing text below what is there, over as many pages as it takes."""
-        start = self._used
-        document = QTextDocument()
-        document.setDocumentMargin(0)
-        document.setDefaultFont(font(TEXT_PIXELS))
-        document.setDefaultStyleSheet(STYLE)
-        document.setHtml(f"<body>{html}</body>")
-        if start and self._flat_height(document) > self._height - start:
-            start = 0.0
-            self.new_page()
-        document.setPageSize(QSizeF(self._width, self._height - start))
-        layout = document.documentLayout()
-        context = QAbstractTextDocumentLayout.PaintContext()
-        palette = QPalette()
-        palette.setColor(QPalette.ColorRole.Text, QColor(INK))
-        context.palette = palette
-        height = self._height - start
-        for page in range(document.pageCount()):
-            if page:
+    def _paragraph(self, block: Paragraph, following: Sequence[Block]) -> None:
+        height = block.size * LINE
+        narrower = self._beside.width() if self._used < self._beside.height() else 0.0
+        lines = self._typesetter.lines(block.text, self._width - narrower, block.size, block.bold)
+        after = 4 * _ROW_LINE if block.kept and following else 0.0
+        if self._used:
+            self._used += block.above
+            if self._used + min(len(lines), 2) * height + after > self._height:
                 self.new_page()
-            part = QRectF(0, page * height, self._width, height)
-            context.clip = part
-            self.painter.save()
-            self.painter.translate(MARGIN, MARGIN + start - part.top())
-            self.painter.setClipRect(part)
-            layout.draw(self.painter, context)
-            self.painter.restore()
-        last = layout.blockBoundingRect(document.lastBlock()).bottom()
-        self._used = start + last - (document.pageCount() - 1) * height
+        self._ink(block.tone)
+        for line in lines:
+            if self._used + height > self._height:
+                self.new_page()
+                self._ink(block.tone)
+            at = QPointF(MARGIN, MARGIN + self._used + block.size * _ASCENT)
+            draw_text(self.painter, at, line, block.size, block.bold)
+            self._used += height
 
-    def chart(self, spec: ChartSpec) -> None:
+    def _table(self, table: Table) -> None:
+        layout = self._typesetter.table(table, self._width)
+        self._used += 8 if self._used else 0
+        first = _row_height(layout.rows[0]) if layout.rows else 0.0
+        if self._used + self._head_height(table, layout) + min(first, self._height / 2) > self._height:
+            self.new_page()
+        self._head(table, layout)
+        for index, row in enumerate(layout.rows):
+            self._row(table, layout, row, index % 2 == 1)
+
+    def _head_height(self, table: Table, layout: TableLayout) -> float:
+        return (_ROW_LINE + PADDING if table.title else 0.0) + _row_height(layout.head)
+
+    def _head(self, table: Table, layout: TableLayout) -> None:
+        if table.title:
+            self._ink("ink")
+            at = QPointF(MARGIN + PADDING, MARGIN + self._used + TEXT * _ASCENT)
+            draw_text(self.painter, at, table.title, TEXT, True)
+            self._used += _ROW_LINE + PADDING
+        self._cells(layout, layout.head, HEAD)
+
+    def _row(self, table: Table, layout: TableLayout, row: tuple[tuple[CellLine, ...], ...], striped: bool) -> None:
+        """A row on one page; one that is higher than a page is continued on the next."""
+        while True:
+            left = self._height - self._used
+            if _row_height(row) <= left:
+                self._cells(layout, row, STRIPE if striped else None)
+                return
+            if _row_height(row) > self._height - self._head_height(table, layout):
+                fitting = int((left - PADDING) // _ROW_LINE)
+                if fitting > 0:
+                    self._cells(layout, tuple(lines[:fitting] for lines in row), STRIPE if striped else None)
+                    row = tuple(lines[fitting:] for lines in row)
+            self.new_page()
+            self._head(table, layout)
+
+    def _cells(self, layout: TableLayout, row: tuple[tuple[CellLine, ...], ...], ground: QColor | None) -> None:
+        painter, top = self.painter, MARGIN + self._used
+        height = _row_height(row)
+        if ground is not None:
+            painter.fillRect(QRectF(MARGIN, top, self._width, height), ground)
+        tone: Tone = "ink"
+        self._ink(tone)
+        for left, width, side, lines in zip(layout.lefts, layout.widths, layout.sides, row, strict=True):
+            y = top + PADDING / 2 + TEXT * _ASCENT
+            for line in lines:
+                if line.tone != tone:
+                    tone = line.tone
+                    self._ink(tone)
+                x = MARGIN + left
+                if side == "right":
+                    x += width - text_width(line.text, TEXT, line.bold)
+                draw_text(painter, QPointF(x, y), line.text, TEXT, line.bold)
+                y += _ROW_LINE
+        self._used += height
+
+    def _chart(self, spec: ChartSpec) -> None:
         """A chart below what is there, or on the next page where too little is left."""
         left = self._height - self._used - 12
         if left < LOWEST_CHART:
@@ -161,22 +200,19 @@ class _Paper:
         paint(self.painter, QRectF(MARGIN, top, self._width, height), spec)
         self._used = self._height - left + height
 
-    def _flat_height(self, document: QTextDocument) -> float:
-        document.setTextWidth(self._width)
-        return document.size().height()
+    def _ink(self, tone: Tone) -> None:
+        self.painter.setPen(QColor(TONES[tone]))
 
     def _foot(self) -> None:
-        report = self._report
-        face = font(TEXT_PIXELS - 1)
-        place = QRectF(MARGIN, self._writer.height() - MARGIN - FOOT / 2, self._width, FOOT)
+        report, size = self._report, TEXT - 1
         right = f"VRAM Planner {report.version} · {report.created:%Y-%m-%d} · page {self._page}"
-        metrics = QFontMetricsF(face)
-        room = self._width - metrics.horizontalAdvance(right) - 24
-        title = " ".join(report.name.split())
-        self.painter.save()
-        self.painter.setFont(face)
-        self.painter.setPen(QColor(MUTED))
-        elided = metrics.elidedText(title, Qt.TextElideMode.ElideRight, room)
-        self.painter.drawText(place, Qt.AlignmentFlag.AlignLeft, elided)
-        self.painter.drawText(place, Qt.AlignmentFlag.AlignRight, right)
-        self.painter.restore()
+        wide = text_width(right, size, False)
+        title = elide(" ".join(report.name.split()), self._width - wide - 24, size, False, text_width)
+        self._ink("muted")
+        y = self._writer.height() - MARGIN
+        draw_text(self.painter, QPointF(MARGIN, y), title, size, False)
+        draw_text(self.painter, QPointF(MARGIN + self._width - wide, y), right, size, False)
+
+
+def _row_height(row: tuple[tuple[CellLine, ...], ...]) -> float:
+    return max(map(len, row), default=0) * _ROW_LINE + PADDING

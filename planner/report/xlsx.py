@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from io import BytesIO
 
+from xlsxwriter import Workbook as Writer
+
 from planner.chart.names import COMPONENT_NAMES
 from planner.chart.palette import COMPONENT_COLOURS
 from planner.engine.term import COMPONENTS
@@ -18,8 +20,6 @@ CHUNK = 30_000
 
 def xlsx_report(report: Report) -> bytes:
     """The bytes of the file."""
-    from xlsxwriter import Workbook as Writer
-
     buffer = BytesIO()
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with Writer(buffer, options) as writer:

@@ -1,11 +1,10 @@
 """A sheet that is written row by row, in which a text is always a text."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    from xlsxwriter import Workbook as Writer
-    from xlsxwriter.worksheet import Worksheet
+from xlsxwriter import Workbook as Writer
+from xlsxwriter.worksheet import Worksheet
 
 LONGEST_TEXT = 32_767
 _A4 = 9  # the number of the paper size in the file format
@@ -31,10 +30,23 @@ def cell_name(row: int, column: int) -> str:
     return f"{letters}{row + 1}"
 
 
+def _as_text(text: str) -> str:
+    """What a cell can hold of a text. One that looks like XlsxWriter's own markup gets a space after it."""
+    marked = text.startswith("<r>") and text.endswith("</r>")
+    return f"{text[: LONGEST_TEXT - 1]} " if marked else text[:LONGEST_TEXT]
+
+
+class _PlainSheet(Worksheet):  # type: ignore[misc]
+    """A sheet whose formulas are sums and products: nobody looks in them for functions of newer programs."""
+
+    def _prepare_formula(self, formula: str, _expand: bool = False) -> str:
+        return formula.removeprefix("=")
+
+
 class Sheet:
     """Rows from the top; `next_row` is where the next one goes."""
 
-    def __init__(self, sheet: "Worksheet", formats: dict[str, Any]) -> None:
+    def __init__(self, sheet: Worksheet, formats: dict[str, Any]) -> None:
         self.sheet = sheet
         self.next_row = 0
         self._formats = formats
@@ -67,7 +79,7 @@ class Sheet:
             self.sheet.write_formula(row, column, cell.text, self._formats[style or kind], cell.value)
         elif isinstance(cell, str):
             if cell:
-                self.sheet.write_string(row, column, cell[:LONGEST_TEXT], self._formats[style or "text"])
+                self.sheet.write_string(row, column, _as_text(cell), self._formats[style or "text"])
         else:
             kind = "whole" if isinstance(cell, int) else "size"
             self.sheet.write_number(row, column, cell, self._formats[style or kind])
@@ -76,7 +88,7 @@ class Sheet:
 class Workbook:
     """The sheets of one file and their shared styles."""
 
-    def __init__(self, writer: "Writer") -> None:
+    def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._formats = {
             "text": writer.add_format({"valign": "top"}),
@@ -89,7 +101,7 @@ class Workbook:
         }
 
     def sheet(self, name: str) -> Sheet:
-        sheet = self._writer.add_worksheet(name)
+        sheet = self._writer.add_worksheet(name, _PlainSheet)
         sheet.set_landscape()
         sheet.set_paper(_A4)
         sheet.fit_to_pages(1, 0)  # as wide as the paper, as long as it takes

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
@@ -134,8 +135,9 @@ class FieldDeclaration:
     """The class of a nested part, where `kind` is `model`."""
 
 
+@cache
 def declaration(part: type[Declared], name: str) -> FieldDeclaration:
-    """The declaration of one field of a part."""
+    """The declaration of one field of a part, read from its types once."""
     field = part.model_fields[name]
     members, annotations = _unfold(field.annotation, field.metadata)
     shown = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
