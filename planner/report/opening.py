@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from planner.errors import ScenarioError
+from planner.report.opening_pptx import text_of_slides
 from planner.report.opening_xlsx import text_of_sheet
 from planner.scenario import Scenario
 from planner.scenario.files import read_small_file, scenario_from_json
@@ -17,7 +18,7 @@ ABSENT = "No scenario is embedded in it. Choose a report that VRAM Planner wrote
 
 
 def load_report(path: Path) -> Scenario:
-    """The scenario of an HTML, Markdown or XLSX report. Raises `ScenarioError`, which names the file."""
+    """The scenario of an HTML, Markdown, XLSX or PPTX report. Raises `ScenarioError`, which names the file."""
     content = read_small_file(path, LARGEST_BYTES)
     try:
         return scenario_from_json(_embedded(path.suffix.lower(), content))
@@ -28,6 +29,8 @@ def load_report(path: Path) -> Scenario:
 def _embedded(suffix: str, content: bytes) -> str:
     if suffix == ".xlsx":
         found = text_of_sheet(content, SCENARIO_SHEET)
+    elif suffix == ".pptx":
+        found = text_of_slides(content)
     elif suffix == ".md":
         blocks = _FENCED.findall(_text(content).replace("\r\n", "\n"))
         found = blocks[-1] if blocks else None

@@ -15,8 +15,10 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _PACKAGE = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 DAMAGED = "It is not a workbook, or it is damaged."
-_DAMAGES: tuple[type[Exception], ...] = (BadZipFile, ElementTree.ParseError, LookupError, ValueError, RuntimeError, EOFError, OSError)
-_DAMAGES += (struct.error, zlib.error, LZMAError)
+DAMAGES: tuple[type[Exception], ...] = (
+    BadZipFile, ElementTree.ParseError, LookupError, ValueError, RuntimeError, EOFError, OSError,
+    struct.error, zlib.error, LZMAError,
+)  # fmt: skip
 """What `zipfile` and the decompressors behind it raise for bytes that are not what they say."""
 
 
@@ -26,15 +28,15 @@ def text_of_sheet(content: bytes, name: str) -> str | None:
         with ZipFile(BytesIO(content)) as package:
             part = _part_of(package, name)
             return None if part is None else "".join(_cells(package, part))
-    except _DAMAGES:
+    except DAMAGES:
         raise ScenarioError(DAMAGED) from None
 
 
 def _part_of(package: ZipFile, name: str) -> str | None:
     """Where a sheet stands in the package."""
-    sheets = _tree(package, "xl/workbook.xml").iter(f"{_MAIN}sheet")
+    sheets = tree(package, "xl/workbook.xml").iter(f"{_MAIN}sheet")
     wanted = next((sheet.get(_RELATION) for sheet in sheets if sheet.get("name") == name), None)
-    relations = _tree(package, "xl/_rels/workbook.xml.rels").iter(f"{_PACKAGE}Relationship")
+    relations = tree(package, "xl/_rels/workbook.xml.rels").iter(f"{_PACKAGE}Relationship")
     target = next((item.get("Target") for item in relations if item.get("Id") == wanted), None)
     if wanted is None or target is None:
         return None
@@ -43,11 +45,11 @@ def _part_of(package: ZipFile, name: str) -> str | None:
 
 def _cells(package: ZipFile, part: str) -> Iterator[str]:
     strings = (
-        [_texts(item) for item in _tree(package, "xl/sharedStrings.xml").iter(f"{_MAIN}si")]
+        [_texts(item) for item in tree(package, "xl/sharedStrings.xml").iter(f"{_MAIN}si")]
         if "xl/sharedStrings.xml" in package.namelist()
         else []
     )
-    for cell in _tree(package, part).iter(f"{_MAIN}c"):
+    for cell in tree(package, part).iter(f"{_MAIN}c"):
         value = cell.findtext(f"{_MAIN}v")
         if cell.get("t") == "s" and value is not None:
             yield strings[int(value)]
@@ -59,7 +61,7 @@ def _texts(element: ElementTree.Element) -> str:
     return "".join(item.text or "" for item in element.iter(f"{_MAIN}t"))
 
 
-def _tree(package: ZipFile, part: str) -> ElementTree.Element:
+def tree(package: ZipFile, part: str) -> ElementTree.Element:
     """A part of the package. Entities, with which small files grow large, are refused, in whatever encoding."""
     with package.open(part) as file:
         content = file.read(LARGEST_PART_BYTES + 1)

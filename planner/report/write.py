@@ -52,10 +52,17 @@ def _xlsx(report: Report, _proceed: Proceed) -> bytes:
     return xlsx_report(report)
 
 
+def _pptx(report: Report, proceed: Proceed) -> bytes:
+    from planner.report.pptx import pptx_report
+
+    return pptx_report(report, proceed)
+
+
 _FORMATS: dict[str, Callable[[Report, Proceed], bytes]] = {
     ".html": _html,
     ".pdf": _pdf,
     ".md": _markdown,
     ".xlsx": _xlsx,
+    ".pptx": _pptx,
     ".csv": _csv,
 }

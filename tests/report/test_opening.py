@@ -7,7 +7,7 @@ from planner.errors import ScenarioError
 from planner.report.opening import load_report
 from planner.report.write import write_report
 
-ENDINGS = (".html", ".md", ".xlsx")
+ENDINGS = (".html", ".md", ".xlsx", ".pptx")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -77,4 +77,19 @@ def test_an_embedded_scenario_is_checked_like_any_other(tmp_path, report):
     write_report(report, path)
     path.write_text(path.read_text("utf-8").replace('"micro_batch_size": 1', '"micro_batch_size": -1'), "utf-8")
     with pytest.raises(ScenarioError, match=r"report\.md cannot be opened"):
+        load_report(path)
+
+
+def test_slides_without_a_scenario_are_refused(tmp_path):
+    path = tmp_path / "report.pptx"
+    with ZipFile(path, "w") as writer:
+        writer.writestr("customXml/item1.xml", "<other>{}</other>")
+    with pytest.raises(ScenarioError, match="No scenario is embedded in it"):
+        load_report(path)
+
+
+def test_slides_that_are_none_are_refused(tmp_path):
+    path = tmp_path / "report.pptx"
+    path.write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(ScenarioError, match="not a presentation, or it is damaged"):
         load_report(path)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from io import BytesIO
 from math import prod
 
@@ -113,3 +114,8 @@ def test_texts_that_look_like_formulas_stay_texts(hostile_report, hostile):
 
 def test_cells_are_named_as_spreadsheets_name_them():
     assert [cell_name(row, column) for row, column in ((0, 0), (2, 1), (9, 25), (0, 26))] == ["A1", "B3", "Z10", "AA1"]
+
+
+def test_a_name_that_looks_like_the_writers_own_markup_is_a_text(report):
+    book = opened(replace(report, name="<r>&</r>"))
+    assert book["Summary"]["A1"].value.strip() == "<r>&</r>"
