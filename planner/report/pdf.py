@@ -14,13 +14,12 @@ from planner.chart.paint.glyphs import draw_text
 from planner.chart.spec import ChartSpec
 from planner.chart.text import elide
 from planner.errors import PlannerError
-from planner.report.logo import LARGEST_BYTES, logo_uri
+from planner.report.logo import is_drawing, read_logo
 from planner.report.paper_blocks import Block, PageBreak, Paragraph, Picture, Table, Tone
 from planner.report.paper_content import group_count, groups
 from planner.report.paper_layout import LINE, PADDING, TEXT, CellLine, TableLayout, Typesetter
 from planner.report.parts import Report
 from planner.report.progress import Proceed, unwatched
-from planner.scenario.files import read_small_file
 
 TONES: dict[Tone, str] = {
     "ink": "#1c2330", "muted": "#5b6577", "warning": "#8a5a00",
@@ -100,9 +99,8 @@ class _Paper:
         path = self._report.template.logo
         if path is None:
             return
-        logo_uri(path)  # refuses other kinds
-        content = QByteArray(read_small_file(path, LARGEST_BYTES))
-        drawing = QSvgRenderer(content) if path.suffix.lower() == ".svg" else None
+        content = QByteArray(read_logo(path))
+        drawing = QSvgRenderer(content) if is_drawing(path) else None
         picture = QImage() if drawing else QImage.fromData(content)
         size = QSizeF(drawing.defaultSize() if drawing else picture.size())
         if size.isEmpty():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from io import BytesIO
+from math import ceil
 from typing import Any
 
 from pptx import Presentation
@@ -12,6 +13,7 @@ from planner.chart.names import COMPONENT_NAMES
 from planner.chart.palette import COMPONENT_COLOURS
 from planner.chart.spec import ChartSpec
 from planner.engine.term import COMPONENTS, Component, Term
+from planner.report.logo import logo_png
 from planner.report.parts import PhasePart, Report, VerdictRow
 from planner.report.pptx_embedded import embed
 from planner.report.pptx_lines import Line
@@ -26,10 +28,12 @@ from planner.report.pptx_slide import (
     Cell,
     Series,
     notes,
+    shortened,
     stacked_chart,
     table,
     text_box,
     title,
+    wide,
 )
 from planner.report.progress import Proceed, unwatched
 from planner.report.words import derived, held_in, moments, plain, size, whole
@@ -39,6 +43,8 @@ _TITLE_ONLY = 5
 """The layout of python-pptx's own template that has a title and nothing else."""
 _LEFT = 7.6
 _MOST_VERDICTS = 8
+_WIDEST_LINE = 135
+"""Letters of 12 points between the margins."""
 _LINES = ("1C2430", "667085", "98A2B3", "C4CAD3")
 
 
@@ -75,23 +81,36 @@ def _property(text: str) -> str:
 
 def _summary(slide: Any, report: Report) -> None:
     title(slide, report.name)
+    _logo(slide, report)
     template = " · ".join(text for label, text in report.template.rows() if label != "Notes")
-    lines = [(template, 12.0, False, MUTED)] if template else []
-    lines += [(sentence, 14.0 if not index else 12.0, not index, INK) for index, sentence in enumerate(report.summary)]
-    text_box(slide, Box(MARGIN, 1.1, WIDTH - 2 * MARGIN, 1.2), lines)
+    lines = [(shortened(template, _WIDEST_LINE), 11.0, False, MUTED)] if template else []
+    lines += [(sentence, 12.0 if index else 14.0, not index, INK) for index, sentence in enumerate(report.summary)]
+    top = 1.2 + sum(size / 72 * 1.35 * ceil(wide(text) * size / 12 / _WIDEST_LINE) for text, size, _, _ in lines)
+    text_box(slide, Box(MARGIN, 1.1, WIDTH - 2 * MARGIN, top - 1.1), lines)
     chart = report.charts[0]
     if chart.bars:
-        _lifecycle(slide, Box(MARGIN, 2.5, _LEFT, 4.4), chart, report)
+        _lifecycle(slide, Box(MARGIN, top, _LEFT, HEIGHT - 0.6 - top), chart, report)
     judged = [row for part in report.phases for row in part.verdicts if row.judge]
     rows = [[Cell("Phase"), Cell(f"Need ({report.unit})", True), Cell("Verdict")]]
     rows += [[Cell(row.phase), Cell(size(row.need_bytes, report.unit), True), _verdict(row)] for row in judged]
     if judged:
         right = MARGIN + _LEFT + 0.2
-        text_box(slide, Box(right, 2.5, WIDTH - MARGIN - right, 0.3), [(f"On {judged[0].where}", 12.0, True, INK)])
-        table(slide, Box(right, 2.85, WIDTH - MARGIN - right, 0.3 * len(rows)), (3, 2, 4), rows)
+        text_box(slide, Box(right, top, WIDTH - MARGIN - right, 0.3), [(f"On {judged[0].where}", 12.0, True, INK)])
+        table(slide, Box(right, top + 0.35, WIDTH - MARGIN - right, 0.3 * len(rows)), (3, 2, 4), rows)
     _foot(slide, report)
     told = (*report.warnings, *(f"{label}: {text}" for label, text in report.template.rows()))
     notes(slide, "\n".join((*report.summary, *told)))
+
+
+def _logo(slide: Any, report: Report) -> None:
+    """The company's picture at the upper right; the title makes room for it."""
+    if report.template.logo is None:
+        return
+    picture = slide.shapes.add_picture(BytesIO(logo_png(report.template.logo)), 0, 0)
+    scale = min(Inches(1.8) / picture.width, Inches(0.6) / picture.height)
+    picture.width, picture.height = round(picture.width * scale), round(picture.height * scale)
+    picture.left, picture.top = Inches(WIDTH - MARGIN) - picture.width, Inches(0.35)
+    slide.shapes.title.width = picture.left - slide.shapes.title.left - Inches(0.2)
 
 
 def _lifecycle(slide: Any, place: Box, chart: ChartSpec, report: Report) -> None:
@@ -102,7 +121,7 @@ def _lifecycle(slide: Any, place: Box, chart: ChartSpec, report: Report) -> None
         Line(line.label, (line.capacity_bytes / scale,) * len(chart.bars), colour)
         for line, colour in zip(sorted(offered, key=lambda line: not line.judge), _LINES, strict=False)
     ]
-    names = [f"{bar.name} {bar.caption}".strip() for bar in chart.bars]
+    names = [f"{bar.short_name} {bar.caption}".strip() for bar in chart.bars]
     _stacks(slide, place, chart.title, names, sizes, report, lines)
 
 

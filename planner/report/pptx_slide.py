@@ -66,12 +66,8 @@ def text_box(slide: Any, place: Box, lines: Sequence[tuple[str, float, bool, str
 
 def title(slide: Any, text: str) -> None:
     """The title at the top, smaller where it is long, so that it takes two lines at most."""
-    shown = one_line(text)
-    if _wide(shown) > _LONGEST_TITLE:
-        while _wide(shown) > _LONGEST_TITLE:
-            shown = shown[:-1]
-        shown = f"{shown.rstrip()}…"
-    size = 28 if _wide(shown) <= 60 else 20 if _wide(shown) <= 100 else 16
+    shown = shortened(text, _LONGEST_TITLE)
+    size = 28 if wide(shown) <= 60 else 20 if wide(shown) <= 100 else 16
     shape = slide.shapes.title
     shape.left, shape.top, shape.width, shape.height = Box(MARGIN, 0.3, WIDTH - 2 * MARGIN, 0.8).emu()
     frame = shape.text_frame
@@ -155,6 +151,16 @@ def _colour(text: str) -> Any:
     return RGBColor.from_string(text)
 
 
-def _wide(text: str) -> int:
+def shortened(text: str, columns: int) -> str:
+    """`text` on one line, with `…` in place of what is beyond so many columns."""
+    shown = one_line(text)
+    if wide(shown) <= columns:
+        return shown
+    while wide(shown) >= columns:
+        shown = shown[:-1]
+    return f"{shown.rstrip()}…"
+
+
+def wide(text: str) -> int:
     """How many columns a text takes, in which Chinese letters are two."""
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

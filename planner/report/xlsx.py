@@ -8,6 +8,7 @@ from xlsxwriter import Workbook as Writer
 from planner.chart.names import COMPONENT_NAMES
 from planner.chart.palette import COMPONENT_COLOURS
 from planner.engine.term import COMPONENTS
+from planner.report.logo import logo_png
 from planner.report.parts import Report
 from planner.report.words import plain
 from planner.report.xlsx_sheet import Cell, Formula, Sheet, Workbook, cell_name
@@ -49,6 +50,8 @@ def _write_summary(sheet: Sheet, report: Report) -> None:
     unit = report.unit
     sheet.widths(26, 34, 16, 16, 16, 44)
     sheet.row([report.name], style="title")
+    if report.template.logo is not None:
+        sheet.picture(0, 6, logo_png(report.template.logo))
     for label, text in (
         ("Created", f"{report.created:%Y-%m-%d %H:%M %Z}"),
         ("VRAM Planner", report.version),

@@ -1,12 +1,14 @@
 """A sheet that is written row by row, in which a text is always a text."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, NamedTuple, TypeAlias
 
 from xlsxwriter import Workbook as Writer
 from xlsxwriter.worksheet import Worksheet
 
 LONGEST_TEXT = 32_767
+_PICTURE_HEIGHT = 56  # pixels
 _A4 = 9  # the number of the paper size in the file format
 
 
@@ -72,6 +74,12 @@ class Sheet:
             self._write(row, column, cell, style)
         self.next_row += 1
         return row
+
+    def picture(self, row: int, column: int, png: bytes) -> None:
+        """A picture of small height, its upper left corner in that cell."""
+        scale = _PICTURE_HEIGHT / int.from_bytes(png[20:24], "big")  # where a PNG says how high it is
+        options = {"image_data": BytesIO(png), "x_scale": scale, "y_scale": scale, "description": "Logo"}
+        self.sheet.insert_image(row, column, "logo.png", options)
 
     def _write(self, row: int, column: int, cell: Cell, style: str) -> None:
         if isinstance(cell, Formula):
