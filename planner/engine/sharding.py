@@ -76,9 +76,11 @@ def states_in_16_bits(parallelism: Parallelism) -> bool:
     """Whether gradients of 16-bit weights stay in 16 bits until the update.
 
     DeepSpeed's `gradient_accumulation_dtype` is that of the weights, except where its `BF16_Optimizer` runs, which
-    is without ZeRO or where asked for (`runtime/engine.py: get_data_types`).
+    is without ZeRO or where asked for (`runtime/engine.py: get_data_types`). FSDP casts what it has scattered to the
+    dtype of the shards (`_fsdp_collectives.py: foreach_reduce`, `_runtime_utils.py: _cast_grad_to_param_dtype`).
     """
-    return parallelism.backend == "deepspeed" and parallelism.zero_stage > 0
+    by_deepspeed = parallelism.backend == "deepspeed" and parallelism.zero_stage > 0
+    return by_deepspeed or gathers_are_recorded(parallelism)
 
 
 def divided(terms: Iterable[Term], ranks: int) -> tuple[Term, ...]:

@@ -132,10 +132,11 @@ class Parallelism(ServingParallelism):
         "Number format in which FSDP sums gradients over the ranks. Automatic: that of the gathered weights.",
         advanced=True,
     )
-    reduces_every_micro_batch: bool = declare(
-        True,
+    reduces_every_micro_batch: bool | None = declare(
+        None,
         "Reduce every micro-batch",
-        "FSDP scatters the gradients of each micro-batch. Off (`no_sync`), whole gradients stay until the last one.",
+        "FSDP scatters the gradients of each micro-batch. Off (`no_sync`), whole gradients stay until the last one. "
+        "Automatic: off where the training loop is that of transformers or LitGPT, on elsewhere.",
         advanced=True,
     )
     use_orig_params: bool = declare(

@@ -112,16 +112,28 @@ def test_adapters_beside_sharded_weights_scatter_their_own_gradients_alone() -> 
     assert 0 < gradients < 100 * MIB
 
 
-def test_gradients_that_are_not_reduced_stay_whole() -> None:
-    """accelerate's documentation of gradient synchronization: `no_sync` under FSDP keeps full gradients."""
+@pytest.mark.parametrize(("each", "ranks"), [(True, 8), (False, 1), (None, 1)])
+def test_gradients_that_are_not_reduced_stay_whole(each: bool | None, ranks: int) -> None:
+    """accelerate's documentation of gradient synchronization: `no_sync` under FSDP keeps full gradients.
+
+    transformers 5.24 `trainer.py` calls it for all micro-batches but the last.
+    """
     step = {"precision": "amp-bf16", "sequence_length": 512, "gradient_accumulation_steps": 4}
-    layout = {"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2", "fsdp_reduce_dtype": "fp32"}
-    every, last = (
-        plan({"preset": LLAMA_8B}, **step, parallelism=layout | {"reduces_every_micro_batch": each})
-        for each in (True, False)
+    layout: dict[str, Any] = {"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2", "fsdp_reduce_dtype": "fp32"}
+    layout |= {} if each is None else {"reduces_every_micro_batch": each}
+    held = plan({"preset": LLAMA_8B}, **step, parallelism=layout).moments["end_of_forward"].components["gradients"]
+    assert held == 4 * 8030261248 // ranks
+
+
+def test_torchtitan_scatters_gradients_of_every_micro_batch() -> None:
+    step = {"precision": "amp-bf16", "sequence_length": 512, "activation_profile": "torchtitan"}
+    layout = {"data": 8, "zero_stage": 3, "sharding_backend": "fsdp2"}
+    once, often = (
+        plan({"preset": LLAMA_8B}, **step, gradient_accumulation_steps=steps, parallelism=layout).moments
+        for steps in (1, 4)
     )
-    more = [p.moments["backward"].allocated_bytes for p in (last, every)]
-    assert more[0] - more[1] == 4 * 8030261248
+    more = often["end_of_forward"].allocated_bytes - once["end_of_forward"].allocated_bytes
+    assert more == 4 * 8030261248 // 8
 
 
 def roles(objective: str, **step: Any) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,8 @@ def name(case: dict[str, Any]) -> str:
     step, spread = case["step"], case["step"]["parallelism"]
     kind = f"{case['model']}/{spread['sharding_backend']}/{spread['data']}/{spread.get('shard_replicas', 1)}"
     further = f"{step.get('method', 'full')}/{'offload' if 'offload' in step else 'gpu'}"
+    further += f"/{step.get('gradient_accumulation_steps', 1)}"
+    further += "" if spread.get("reduces_every_micro_batch", True) else "/at the last"
     return f"{kind}/{spread['fsdp_reduce_dtype']}/{step.get('activation_checkpointing', 'none')}/{further}"
 
 

@@ -23,6 +23,7 @@ FSDP2 = "torch 2.13 FSDP2, _fsdp_param_group.py and _fsdp_collectives.py"
 FSDP1 = "torch 2.13 FSDP1, fsdp/_runtime_utils.py and fsdp/_flat_param.py"
 WEIGHTS = "weight copy"
 GRADIENTS = "gradient"
+WAITING = "whole gradients of earlier micro-batches"
 ROOT = "root"
 
 
@@ -39,6 +40,8 @@ class Unit:
     """All-gather output that waits to be copied into parameters."""
     parameters: Tensor | None = None
     slot: str = ""
+    waiting: list[Tensor] = field(default_factory=list)
+    """Whole gradients of earlier micro-batches that have not been scattered (`unsharded_accumulated_grad`)."""
     stays_to_the_end: bool = False
     """Nothing in front of it is trained, so that no gradient of its input tells when it is done."""
 
@@ -135,6 +138,8 @@ class Unit:
         self.owner.reduce_input = None
         if not gradients:
             return
+        if self.waiting and not sharding.flat_parameters:
+            gradients, self.waiting = self.waiting, []  # to which those of this micro-batch were added
         with t.module("fsdp", self.owner.source):
             if sharding.flat_parameters:
                 self._scatter_flat(t, gradients)
@@ -160,6 +165,8 @@ class Unit:
         flat = t.new((self.gradient,), sharding.compute_dtype, "flat gradient", GRADIENTS)
         t.tick("gradients joined")
         gradients.clear()
+        if self.waiting:
+            flat = self.waiting.pop()  # to which it was added
         self.parameters = None
         cast = flat
         if sharding.reduce_dtype != sharding.compute_dtype:
@@ -175,7 +182,8 @@ class Unit:
         if sharding.reduce_dtype != sharding.shard_dtype:
             shard = t.new((self.gradient_shard,), sharding.shard_dtype, "sharded gradients", GRADIENTS)
             t.tick("sharded gradients, cast")
-        if not sharding.offloads:
+        # Added in place to those of earlier micro-batches, where there are any.
+        if not (sharding.offloads or self.owner.earlier):
             self.owner.scattered.append(shard)
 
 
@@ -190,6 +198,8 @@ class FullyShard:
     kept_gathered: Tensor | None = None
     reduce_input: Tensor | None = None
     scattered: list[Tensor] = field(default_factory=list)
+    earlier: list[Tensor] = field(default_factory=list)
+    """Sharded gradients of the micro-batches before."""
 
     @classmethod
     def of(cls, sharding: Sharding, model: Model) -> "FullyShard":
@@ -212,13 +222,40 @@ class FullyShard:
         """Sharded gradients of the step before, where zeroing did not free them."""
         if not self.sharding.keeps_gradients or self.sharding.offloads:
             return []
+        return self._shards(t, "sharded gradients of the last step")
+
+    def make_earlier_gradients(self, t: Tape) -> None:
+        """What the micro-batches before this one have left on a rank (`sharded_param.grad`, `_saved_grad_shard`)."""
+        if not self.sharding.offloads:
+            self.earlier = self._shards(t, "sharded gradients of earlier micro-batches")
+
+    def make_whole_gradients(self, t: Tape) -> None:
+        """What earlier micro-batches have left where none was scattered (`no_sync`, `set_requires_gradient_sync`).
+
+        FSDP2 adds them up in the reduce dtype, or in the weights' own gradients where that is theirs; FSDP1 in the
+        flat parameter's gradient.
+        """
+        sharding = self.sharding
+        same = sharding.reduce_dtype == sharding.compute_dtype
+        for slot, unit in self.units.items():
+            trained = [weight for weight in unit.weights if weight.requires_grad]
+            with t.layer(slot), t.module("fsdp", self.source):
+                if sharding.flat_parameters:
+                    unit.waiting = [t.new((unit.gradient,), sharding.compute_dtype, WAITING, GRADIENTS)][: len(trained)]
+                elif same:
+                    for weight in trained:
+                        weight.grad = t.new(weight.dims, sharding.compute_dtype, WAITING, GRADIENTS)
+                else:
+                    unit.waiting = [t.new(weight.dims, sharding.reduce_dtype, WAITING, GRADIENTS) for weight in trained]
+
+    def _shards(self, t: Tape, what: str) -> list[Tensor]:
         made: list[Tensor] = []
         for slot, unit in self.units.items():
             if not any(weight.requires_grad for weight in unit.weights):
                 continue
             with t.layer(slot), t.module("fsdp", self.source):
                 dims = (unit.gradient_shard,)
-                made.append(t.new(dims, self.sharding.shard_dtype, "sharded gradients of the last step", GRADIENTS))
+                made.append(t.new(dims, self.sharding.shard_dtype, what, GRADIENTS))
         return made
 
     def before_model(self, t: Tape) -> None:

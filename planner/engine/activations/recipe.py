@@ -71,6 +71,8 @@ class Sharding:
     """Shards wait in host RAM, and sharded gradients go there."""
     gathers_fp8: bool = False
     """The linear weights of layers are gathered as float8."""
+    waits: bool = False
+    """Gradients are scattered at the last micro-batch alone, and whole until then."""
     keeps_gradients: bool = False
     """FSDP1 with the original parameters: zeroing them leaves the flat gradients until the next forward pass."""
 

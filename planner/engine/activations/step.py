@@ -23,10 +23,10 @@ def _training(recipe: Recipe) -> Tape:
     t = Tape(autocast=recipe.autocast, autocast_of_forward=recipe.autocast, techniques=recipe.techniques)
     model = recipe.body.build(t, recipe)
     _freeze(model, recipe.techniques)
-    if recipe.gradients_from_start == "step":
-        _make_gradients(t, recipe, model)
-    inputs = model.inputs(t)
     sharding = None if recipe.sharding is None else FullyShard.of(recipe.sharding, model)
+    if recipe.gradients_from_start == "step":
+        _make_gradients(t, recipe, model, sharding)
+    inputs = model.inputs(t)
     t.layer_hooks = None if sharding is None else sharding.units
     left_over = [] if sharding is None else sharding.left_over_gradients(t)
     t.moment = "start_of_step"
@@ -35,7 +35,7 @@ def _training(recipe: Recipe) -> Tape:
     t.tick("start of forward")
     left_over.clear()
     if recipe.gradients_from_start == "accumulation":
-        _make_gradients(t, recipe, model)
+        _make_gradients(t, recipe, model, sharding)
     t.moment = "forward"
     if sharding is not None:
         sharding.before_model(t)
@@ -85,8 +85,14 @@ def _freeze(model: Model, techniques: Techniques) -> None:
         weight.node = None
 
 
-def _make_gradients(t: Tape, recipe: Recipe, model: Model) -> None:
+def _make_gradients(t: Tape, recipe: Recipe, model: Model, sharding: FullyShard | None) -> None:
     """Gradients that backward will add to instead of making its own."""
+    if sharding is not None:
+        if recipe.sharding is not None and recipe.sharding.waits:
+            sharding.make_whole_gradients(t)
+        else:
+            sharding.make_earlier_gradients(t)
+        return
     for slot, name, weight in model.weights():
         if weight.requires_grad and weight.grad is None:
             with t.layer(slot), t.module(name):

@@ -11,7 +11,7 @@ from planner.engine.activations.recipe import Loss, Sharding
 from planner.engine.activations.setting import Loads
 from planner.engine.activations.tape import BYTES
 from planner.engine.moments import ALL, IN_MODEL
-from planner.engine.phases.gradients import accumulates_in_fp32, gradients_from_start
+from planner.engine.phases.gradients import accumulates_in_fp32, gradients_from_start, whole_until_the_last
 from planner.engine.phases.methods import (
     adapter_recipe,
     divides_logits,
@@ -42,7 +42,6 @@ from planner.scenario.step import TrainingStep
 TORCHTUNE_CHUNKS = 8
 LITGPT_CHUNK = 128
 SCHEDULE = "Megatron-LM, megatron/core/pipeline_parallel/schedules.py (1F1B and its interleaved form)"
-NO_SYNC = "torch 2.13 FSDP2, _fsdp_param.py: unsharded_accumulated_grad, in the reduce dtype"
 MOMENTS = {name: name for name in ALL}
 
 
@@ -107,7 +106,6 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
     terms = (
         *states.terms,
         *role_terms(phase, spec, None, batch, length),
-        *_unreduced(phase, states.trained_elements),
     )
     if isinstance(phase, FineTuning) and trains_together(phase):
         model = role_spec(phase.value, spec, scores=True)
@@ -115,17 +113,6 @@ def _plan(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -
         terms = (*terms, value_activations(1, value.kept_bytes()))
     batch = batch * sequences_per_sample(phase)
     return traced_step(phase, terms, lowered_step(phase, spec, batch, length), states.trained_elements)
-
-
-def _unreduced(phase: TrainingStep, trained: int) -> tuple[Term, ...]:
-    """FSDP's whole gradients of earlier micro-batches, where they are not scattered one by one."""
-    spread = phase.parallelism
-    if spread.reduces_every_micro_batch or phase.gradient_accumulation_steps == 1 or not gathers_are_recorded(spread):
-        return ()
-    sharding = _sharding(phase)
-    assert sharding is not None
-    factors = (Factor("trained parameters", trained), Factor("bytes", BYTES[sharding.reduce_dtype]))
-    return (Term("gradients", "whole gradients of earlier micro-batches", factors, IN_MODEL, NO_SYNC),)
 
 
 def traced_step(phase: TrainingStep, terms: tuple[Term, ...], lowered: Lowered, trained_elements: int) -> TracedPhase:
@@ -240,6 +227,7 @@ def _sharding(phase: TrainingStep) -> Sharding | None:
         reshard,
         flat_parameters=flat,
         keeps_gradients=flat and spread.use_orig_params,
+        waits=whole_until_the_last(phase),
         offloads=phase.offload.parameters != "none",
         gathers_fp8=phase.precision == "fp8" and phase.fp8_all_gather,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from planner.engine.phases.gradients import reduces_every_micro_batch
 from planner.engine.phases.methods import offloads_gradients
 from planner.engine.sharding import gathers_stages
 from planner.engine.speed.arithmetic import attending_width, meetings, mixtures
@@ -173,7 +174,7 @@ def _data(step: Step) -> Iterator[Work]:
     else:
         updated = (Factor("trained weights", step.trained_elements), Factor("bytes", step.compute_bytes))
         yield from exchanged("all-gather", "updated weights", updated, group, rates, ZERO)
-    every = step.shards.gradients > 1 and layout.reduces_every_micro_batch and not gathers_stages(layout)
+    every = step.shards.gradients > 1 and reduces_every_micro_batch(step.phase) and not gathers_stages(layout)
     often = step.micro_batches if every else Factor("times", 1)
     yield from exchanged("reduce-scatter", "gradients", (*gradients, often), group, rates, ZERO)
     share = Factor("share of a rank", 1 / group.ranks, f"1 / {group.ranks}")
