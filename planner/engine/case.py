@@ -71,6 +71,11 @@ class Case:
     def errors(self) -> tuple[Issue, ...]:
         return tuple(issue for issue in self.issues if issue.severity == "error")
 
+    def says_more_than(self, other: "Case") -> bool:
+        """Whether a rule forbids or doubts something here that it did not there."""
+        here, there = ({(issue.code, issue.path, issue.severity) for issue in case.issues} for case in (self, other))
+        return not here <= there
+
     @cached_property
     def plan(self) -> PhasePlan:
         """What the phase needs."""

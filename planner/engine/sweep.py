@@ -94,6 +94,11 @@ def sweep(
             yield replace(block, choices={**chosen, GPU: gpu} if shows_gpu else chosen)
 
 
+def on_each_gpu(case: Case, hardware: Mapping[str, Hardware]) -> Iterator[tuple[str, Block]]:
+    """One configuration on several GPUs, each alone in its hardware; the case's own has as many GPUs as it uses."""
+    return _blocks(case, hardware, (), 1)
+
+
 def _check(base: Case, axis: Axis) -> None:
     """Every value must be one that its field takes."""
     found = declaration_at(axis.path)
