@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import advise, check, estimate, gpus, models, nodes, render, report, self_test, sweep, validate
+from planner.cli import advise, check, estimate, fleet, gpus, models, nodes, render, report, self_test, sweep, validate
 from planner.cli.window import FIRST_PAINT_OPTION
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("estimate")(estimate.command)
 app.command("check")(check.command)
 app.command("advise")(advise.command)
 app.command("sweep")(sweep.command)
+app.command("fleet")(fleet.command)
 app.command("render")(render.command)
 app.command("report")(report.command)
 app.command("validate")(validate.command)

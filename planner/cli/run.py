@@ -11,7 +11,7 @@ from planner.cli import failures
 from planner.cli.window import FIRST_PAINT_OPTION, WindowOpener, start
 from planner.errors import PlannerError
 
-COMMANDS = ("estimate", "check", "advise", "sweep", "render", "report", "validate", "gpus", "nodes", "models")
+COMMANDS = ("estimate", "check", "advise", "sweep", "fleet", "render", "report", "validate", "gpus", "nodes", "models")
 
 
 def opens_window(arguments: Sequence[str]) -> bool:

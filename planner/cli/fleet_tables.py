@@ -1,0 +1,49 @@
+"""A fleet as a table for a terminal."""
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from planner.chart.names import PHASE_NAMES
+from planner.cli.console import stdout
+from planner.engine.fleet import Answer, Row
+from planner.units import SizeUnit, format_size
+
+
+def print_fleet(rows: Sequence[Row], unit: SizeUnit) -> None:
+    """Print how many GPUs each phase needs, and the layout of the phase that needs most."""
+    phases = list(rows[0].answers) if rows else []
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), header_style="bold")
+    table.add_column("GPU", overflow="fold")
+    for phase in phases:
+        table.add_column(PHASE_NAMES[phase], justify="right")
+    table.add_column("To buy", justify="right")
+    table.add_column("Memory", justify="right", no_wrap=True)
+    table.add_column("Needed most by", overflow="fold")
+    for row in rows:
+        table.add_row(
+            escape(row.gpu.full_title),
+            *(_count(answer) for answer in row.answers.values()),
+            "–" if row.gpus is None else str(row.gpus),
+            "–" if row.total_bytes is None else format_size(row.total_bytes, unit),
+            escape(_binding(row)),
+        )
+    stdout().print(table)
+
+
+def _count(answer: Answer) -> str:
+    if answer.best is None:
+        return "[red]no[/]"
+    return f"[green]{answer.best.gpus}[/]" if answer.best.gpus == 1 else str(answer.best.gpus)
+
+
+def _binding(row: Row) -> str:
+    """The phase that decides, with its layout, or why it cannot run."""
+    if row.binding is None:
+        return ""
+    if row.gpus == 1:
+        return "one GPU is enough"
+    answer = row.answers[row.binding]
+    return f"{PHASE_NAMES[row.binding]}: {answer.why if answer.best is None else answer.best.layout.text}"
