@@ -55,9 +55,13 @@ def lapsed_fields(scenario: Scenario, phase: str) -> tuple[str, ...]:
 
 def gpu_errors(scenario: Scenario, phase: str, hardware: "HardwareCatalog") -> tuple[Issue, ...]:
     """What a phase asks for and the judging GPU cannot do."""
+    return tuple(issue for issue in gpu_issues(scenario, phase, hardware) if issue.severity == "error")
+
+
+def gpu_issues(scenario: Scenario, phase: str, hardware: "HardwareCatalog") -> tuple[Issue, ...]:
+    """What a phase asks for and GPUs of the plan cannot do, or only imitate."""
     facts = _facts(scenario, phase, None, listed_gpus(scenario.hardware, hardware))
-    found = () if facts is None else (issue for rule in GPU_RULES for issue in rule(facts))
-    return tuple(issue for issue in found if issue.severity == "error")
+    return () if facts is None else tuple(issue for rule in GPU_RULES for issue in rule(facts))
 
 
 def refused_sizes(

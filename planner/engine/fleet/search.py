@@ -12,7 +12,7 @@ from planner.engine.verdict import usable_bytes
 from planner.errors import Issue, PlannerError, ScenarioError
 from planner.scenario import Scenario, issue_text
 from planner.scenario.hardware import Hardware
-from planner.scenario.issues import gpu_errors
+from planner.scenario.issues import gpu_issues
 from planner.scenario.step import TrainingStep
 from planner.units import GIB
 
@@ -20,6 +20,8 @@ Proceed = Callable[[int, int], bool]
 """Hears how many numbers of GPUs are done, and of how many; says whether to go on."""
 LOOKED_AT = 24
 """Layouts of one size whose speed is looked at: those that compute least twice, then the roomiest."""
+EMULATED = ("no_bf16",)
+"""What a GPU only imitates, slowly: allowed where it is at hand, but no reason to buy it."""
 
 
 class CalledOffError(PlannerError):
@@ -51,6 +53,8 @@ class Answer:
     front: tuple[Found, ...] = ()
     """Fewest GPUs first; each has more headroom, or computes less twice, than all that need no more GPUs."""
     why: str = ""
+    refusal: Issue | None = None
+    """The rule that refuses every layout, where one does: such as a number format that the GPU lacks."""
 
 
 @dataclass
@@ -116,7 +120,8 @@ def _board(case: Case, most: int) -> _Board:
     gpu = case.catalog.hardware.resolve(hardware.gpus[0], total_bytes=hardware.gpu_total_bytes)
     usable = gpu.capacities.usable_bytes
     capacity = None if usable is None else int(usable_bytes(usable, hardware.headroom_percent))
-    refusal = next(iter(gpu_errors(roomy.scenario, case.phase, case.catalog.hardware)), None)
+    told = gpu_issues(roomy.scenario, case.phase, case.catalog.hardware)
+    refusal = next((issue for issue in told if issue.severity == "error" or issue.code in EMULATED), None)
     return _Board(roomy, capacity, refusal=refusal)
 
 
@@ -194,7 +199,7 @@ def _answer(board: _Board, whole_front: bool) -> Answer:
         if best is not None:
             kept = fronts if whole_front else (best,)
             return Answer(phase, gpu, best, tuple(found for found in kept if found.gpus >= fewest))
-    return Answer(phase, gpu, why=_why(board))
+    return Answer(phase, gpu, why=_why(board), refusal=board.refusal if board.lacking is None else None)
 
 
 def _fastest(board: _Board, found: Sequence[Found]) -> Found | None:
