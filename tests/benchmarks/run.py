@@ -3,6 +3,7 @@
 import sys
 
 import estimate
+import fleet
 import opening
 import redraw
 import report
@@ -12,7 +13,7 @@ import sweep
 
 def main() -> int:
     ratios = []
-    for benchmark in (estimate, sweep, opening, redraw, startup, report):
+    for benchmark in (estimate, sweep, fleet, opening, redraw, startup, report):
         for ratio in benchmark.measure():
             print(ratio.line(), flush=True)
             ratios.append(ratio)
