@@ -23,7 +23,7 @@ LEAST_NOTICED = 0.8
 _SECONDS = 300
 """A change that makes the tests hang is noticed by that."""
 _ALL = ("tests/engine", "tests/evidence")
-_FIRST = ("tests/evidence/test_score.py", "tests/engine/test_sharding.py", "tests/engine/phases")
+_FIRST = ("tests/evidence/test_score.py", "tests/engine/test_estimate.py", "tests/engine/phases")
 
 
 def main() -> int:
@@ -38,8 +38,9 @@ def main() -> int:
         modules = sorted((copy / "planner/engine").rglob("*.py"))
         every = [(module, place) for module in modules for place in places_of(module.read_text("utf-8"))]
         sample = random.Random(asked.seed).sample(every, min(asked.mutants, len(every)))
-        if failing := _fails(copy, _ALL):
-            sys.exit(f"run.py: the tests fail without any change:\n{failing}")
+        for tests in (_FIRST, _ALL):
+            if failing := _fails(copy, tests):
+                sys.exit(f"run.py: the tests fail without any change:\n{failing}")
         noticed = 0
         for number, (module, place) in enumerate(sample, start=1):
             source = module.read_text("utf-8")
