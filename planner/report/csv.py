@@ -7,7 +7,7 @@ from io import StringIO
 from planner.chart.formula import formula
 from planner.chart.names import COMPONENT_NAMES
 from planner.engine.term import Term
-from planner.report.parts import PhasePart, Report
+from planner.report.parts import PhasePart, Report, Section
 from planner.report.words import derived, moments, plain
 
 HEAD = ("Section", "Phase", "Item", "Detail", "Value", "Unit", "Formula", "Derived", "Held in", "Source")
@@ -52,6 +52,8 @@ def _rows(report: Report) -> Iterator[Row]:
                 yield "Verdict", row.phase, row.where, "Room", row.headroom_bytes, "bytes"
     for part in report.phases:
         yield from _part(part)
+    for section in report.sections:
+        yield from _section(section, report)
     for field in report.assumptions:
         stated = "stated" if field.stated else "default"
         yield "Assumption", field.where, field.label, stated, field.value, field.unit
@@ -60,6 +62,15 @@ def _rows(report: Report) -> Iterator[Row]:
     for step in report.reproduce:
         yield "How to reproduce it", "", "", "", step
     yield "Scenario", "", "", "", report.scenario_json
+
+
+def _section(section: Section, report: Report) -> Iterator[Row]:
+    for note in section.notes:
+        yield section.title, "", "", "", note
+    for first, *values in section.rows:
+        for head, value in zip(section.head[1:], values, strict=True):
+            unit = "bytes" if isinstance(value, int) else ""
+            yield section.title, "", str(first), head.removesuffix(f" ({report.unit})"), value, unit
 
 
 def _part(part: PhasePart) -> Iterator[Row]:

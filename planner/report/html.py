@@ -10,7 +10,7 @@ from planner.chart.names import COMPONENT_NAMES
 from planner.chart.paint.export import chart_svg
 from planner.report.logo import logo_uri
 from planner.report.parts import Report
-from planner.report.words import derived, held_in, moments, plain, size, source_numbers, unit_text, whole
+from planner.report.words import cell_text, derived, held_in, moments, plain, size, source_numbers, unit_text, whole
 from planner.resources import resource
 
 if TYPE_CHECKING:
@@ -52,7 +52,14 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters.update(
-        size=size, whole=whole, plain=plain, formula=formula, moments=moments, held_in=held_in, derived=derived
+        size=size,
+        whole=whole,
+        plain=plain,
+        formula=formula,
+        moments=moments,
+        held_in=held_in,
+        derived=derived,
+        cell_text=cell_text,
     )
     environment.globals.update(component_names=COMPONENT_NAMES)
     return environment

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from planner.chart.formula import formula
 from planner.chart.names import COMPONENT_NAMES
 from planner.engine.term import Term
-from planner.report.parts import PhasePart, Report
-from planner.report.words import derived, moments, plain, size, whole
+from planner.report.parts import PhasePart, Report, Section
+from planner.report.words import cell_text, derived, moments, plain, size, whole
 
 FENCE = "```json"
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$!@=+:-])")
@@ -64,6 +64,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _table(head, rows, "llrrrl")
     for part in report.phases:
         yield from _part(part, report)
+    for section in report.sections:
+        yield from _section(section, report)
     yield from _heading("Assumptions")
     yield from _table(
         ("Part", "Field", "Value", "Unit", "Stated"),
@@ -119,6 +121,17 @@ def _part(part: PhasePart, report: Report) -> Iterator[str]:
     yield from _terms("Host RAM that processes hold, per server", part.host_terms, report)
     yield from _terms("Page cache wanted, per server", part.cache_terms, report)
     yield from _terms("Storage of the whole job", part.storage_terms, report)
+
+
+def _section(section: Section, report: Report) -> Iterator[str]:
+    yield from _heading(section.title)
+    for note in section.notes:
+        yield from (escaped(note), "")
+    if section.rows:
+        sides = "".join("r" if isinstance(value, int) else "l" for value in section.rows[0])
+        yield from _table(
+            section.head, ([cell_text(value, report.unit) for value in row] for row in section.rows), sides
+        )
 
 
 def _terms(title: str, terms: Sequence[Term], report: Report) -> Iterator[str]:

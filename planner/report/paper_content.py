@@ -5,9 +5,20 @@ from collections.abc import Iterator, Sequence
 from planner.chart.formula import formula
 from planner.chart.names import COMPONENT_NAMES
 from planner.engine.term import Term
-from planner.report.paper_blocks import Block, Cell, Column, PageBreak, Paragraph, Picture, Table, heading
-from planner.report.parts import PhasePart, Report
-from planner.report.words import ALWAYS, derived, held_in, moments, plain, size, source_numbers, unit_text, whole
+from planner.report.paper_blocks import Block, Cell, Column, PageBreak, Paragraph, Picture, Side, Table, heading
+from planner.report.parts import PhasePart, Report, Section
+from planner.report.words import (
+    ALWAYS,
+    cell_text,
+    derived,
+    held_in,
+    moments,
+    plain,
+    size,
+    source_numbers,
+    unit_text,
+    whole,
+)
 
 
 def groups(report: Report) -> Iterator[Iterator[Block]]:
@@ -162,8 +173,21 @@ def _held(term: Term, part: PhasePart | None) -> Cell:
     return Cell(text if text == ALWAYS or not part.at_peak(term) else f"at the peak; {text}")
 
 
+def _section(section: Section, report: Report) -> Iterator[Block]:
+    yield heading(section.title)
+    yield from (Paragraph(note) for note in section.notes)
+    if section.rows:
+        sides: list[Side] = ["right" if isinstance(value, int) else "left" for value in section.rows[0]]
+        yield Table(
+            tuple(Column(head, side) for head, side in zip(section.head, sides, strict=True)),
+            [tuple(Cell(cell_text(value, report.unit)) for value in row) for row in section.rows],
+        )
+
+
 def _end(report: Report) -> Iterator[Block]:
     yield PageBreak()
+    for section in report.sections:
+        yield from _section(section, report)
     yield heading("Assumptions")
     yield Table(
         (Column("Part"), Column("Field"), Column("Value"), Column("Unit"), Column("Stated")),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from planner.chart.spec import ChartSpec
 from planner.engine.plan import ModelSummary, Moment, Peak, Programme, VerdictKind
@@ -107,6 +108,24 @@ class PhasePart:
         return self.peak.moment in term.alive
 
 
+Value: TypeAlias = str | int
+"""A cell of a section: a text, or bytes."""
+SectionKind = Literal["fit", "fleet", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table that stands beside those of the phases, with what is said before it."""
+
+    title: str
+    notes: tuple[str, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    kind: SectionKind
+    sources: tuple[str, ...] = ()
+    """Of rules that the rows cite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A plan, ready to be written down."""
@@ -135,3 +154,5 @@ class Report:
     scenario_json: str
     reproduce: tuple[str, ...]
     """What to do to get the same figures again."""
+    sections: tuple[Section, ...] = ()
+    """What was searched for beside the plan."""

@@ -14,7 +14,7 @@ from planner.chart.palette import COMPONENT_COLOURS
 from planner.chart.spec import ChartSpec
 from planner.engine.term import COMPONENTS, Component, Term
 from planner.report.logo import logo_png
-from planner.report.parts import PhasePart, Report, VerdictRow
+from planner.report.parts import PhasePart, Report, Section, VerdictRow
 from planner.report.pptx_embedded import embed
 from planner.report.pptx_lines import Line
 from planner.report.pptx_slide import (
@@ -36,13 +36,16 @@ from planner.report.pptx_slide import (
     wide,
 )
 from planner.report.progress import Proceed, unwatched
-from planner.report.words import derived, held_in, moments, plain, size, whole
+from planner.report.words import cell_text, derived, held_in, moments, plain, size, whole
 from planner.units import BYTES_PER_UNIT
 
 _TITLE_ONLY = 5
 """The layout of python-pptx's own template that has a title and nothing else."""
 _LEFT = 7.6
 _MOST_VERDICTS = 8
+_SHOWN = ("fit", "fleet")
+"""Sections that have a slide; those beyond stand in the other formats."""
+_MOST_ROWS = 7
 _WIDEST_LINE = 135
 """Letters of 12 points between the margins."""
 _LINES = ("1C2430", "667085", "98A2B3", "C4CAD3")
@@ -63,6 +66,9 @@ def pptx_report(report: Report, proceed: Proceed = unwatched) -> bytes:
         proceed(done, steps)
         _phase(_slide(deck), part, report)
     proceed(steps - 1, steps)
+    for section in report.sections:
+        if section.kind in _SHOWN:
+            _section(_slide(deck), section, report)
     _end(_slide(deck), report)
     embed(deck, report.scenario_json)
     buffer = BytesIO()
@@ -204,6 +210,22 @@ def _term(term: Term, report: Report) -> str:
     made = "; ".join(text for text in (formula(term), derived(term)) if text)
     amount = f"{size(int(term.bytes), report.unit)} {report.unit}, {whole(int(term.bytes))} bytes"
     return f"{COMPONENT_NAMES[term.component]}, {term.name}: {amount} = {made}"
+
+
+def _section(slide: Any, section: Section, report: Report) -> None:
+    """The first rows, without their sources, which stand in the notes with everything else."""
+    title(slide, section.title)
+    text_box(slide, Box(MARGIN, 1.1, WIDTH - 2 * MARGIN, 0.9), [(note, 12.0, False, INK) for note in section.notes])
+    columns = [index for index, head in enumerate(section.head) if head not in ("Source", "Costs")]
+    rows = [[Cell(section.head[index]) for index in columns]]
+    for row in section.rows[:_MOST_ROWS]:
+        rows.append([Cell(cell_text(row[index], report.unit), isinstance(row[index], int)) for index in columns])
+    widths = [4 if index == 0 and section.kind == "fit" else 2 for index in columns]
+    if section.rows:
+        table(slide, Box(MARGIN, 2.2, WIDTH - 2 * MARGIN, 0.4 * len(rows)), widths, rows, size=10)
+    _foot(slide, report)
+    told = (" | ".join(cell_text(value, report.unit) for value in row) for row in (section.head, *section.rows))
+    notes(slide, "\n".join((*section.notes, *told)))
 
 
 def _end(slide: Any, report: Report) -> None:

@@ -20,7 +20,9 @@ from planner.engine.term import COMPONENTS, Component, Term
 from planner.hardware import ChosenGpu
 from planner.model import resolve_model
 from planner.report.assumptions import assumptions
-from planner.report.parts import Evidence, PhasePart, Report, Template, VerdictRow
+from planner.report.findings import Findings
+from planner.report.parts import Evidence, PhasePart, Report, Section, Template, VerdictRow
+from planner.report.sections import sections_of
 from planner.report.summary import binding_of, summary_of
 from planner.resources import resource
 from planner.scenario import Scenario
@@ -28,6 +30,7 @@ from planner.scenario.files import scenario_to_json
 from planner.units import SizeUnit
 
 NO_TEMPLATE = Template()
+NOTHING_FOUND = Findings()
 
 
 def build_report(
@@ -39,8 +42,10 @@ def build_report(
     template: Template = NO_TEMPLATE,
     notes: Sequence[str] = (),
     unit: SizeUnit = "GiB",
+    findings: Findings = NOTHING_FOUND,
 ) -> Report:
     """Everything that a reviewer needs to take the figures of `plan` apart; `notes` are warnings of the whole plan."""
+    sections = sections_of(findings, unit)
     hardware = scenario.hardware
     gpus = [catalog.hardware.resolve(entry, total_bytes=hardware.gpu_total_bytes) for entry in hardware.gpus]
     judge = hardware.judge or next((gpu.id for gpu in gpus), "")
@@ -69,13 +74,15 @@ def build_report(
         programme=whole,
         assumptions=assumptions(scenario),
         warnings=tuple(dict.fromkeys((*notes, *_model_cautions(scenario, catalog)))),
-        sources=_sources(parts),
+        sources=_sources(parts, sections),
         scenario_json=scenario_to_json(scenario),
         reproduce=(
             f"Install VRAM Planner {__version__} (hardware catalogue of {_catalogue_date()}).",
             "Open this report with it, or save the scenario below as plan.vramplan.",
             "vram-planner estimate plan.vramplan --json prints every figure of this report in bytes.",
+            "vram-planner report plan.vramplan report.html writes this report anew.",
         ),
+        sections=sections,
     )
 
 
@@ -158,7 +165,7 @@ def _model_cautions(scenario: Scenario, catalog: Catalog) -> Iterator[str]:
         yield f"Not stated by the model, so as its class has it: {', '.join(spec.assumed)}."
 
 
-def _sources(parts: Sequence[PhasePart]) -> tuple[str, ...]:
+def _sources(parts: Sequence[PhasePart], sections: Sequence[Section]) -> tuple[str, ...]:
     """Where the rules of these figures come from, each once."""
     found: dict[str, None] = {}
     for part in parts:
@@ -166,6 +173,8 @@ def _sources(parts: Sequence[PhasePart]) -> tuple[str, ...]:
             found[item.source] = None
         if part.evidence:
             found[part.evidence.source] = None
+    for section in sections:
+        found.update(dict.fromkeys(section.sources))
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """Figures of a report as text, the same in every format that is read by people."""
 
 from planner.engine.term import Term
-from planner.report.parts import PhasePart, Report
+from planner.report.parts import PhasePart, Report, Value
 from planner.units import SizeUnit, format_size
 
 GROUP = "\u202f"
@@ -15,6 +15,11 @@ def size(size_bytes: int | None, unit: SizeUnit) -> str:
         return "–"
     sign = "−" if size_bytes < 0 else ""
     return sign + format_size(abs(size_bytes), unit, _DIGITS, with_unit=False) if size_bytes else "0"
+
+
+def cell_text(value: Value, unit: SizeUnit) -> str:
+    """A cell of a section."""
+    return value if isinstance(value, str) else size(value, unit)
 
 
 def whole(number: int) -> str:

@@ -1,6 +1,6 @@
 """A report as a workbook: terms are live products of their factors, sums are sums, and the chart is its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 
 from xlsxwriter import Workbook as Writer
@@ -9,7 +9,7 @@ from planner.chart.names import COMPONENT_NAMES
 from planner.chart.palette import COMPONENT_COLOURS
 from planner.engine.term import COMPONENTS
 from planner.report.logo import logo_png
-from planner.report.parts import Report
+from planner.report.parts import Report, Section
 from planner.report.words import plain
 from planner.report.xlsx_sheet import Cell, Formula, Sheet, Workbook, cell_name
 from planner.report.xlsx_terms import Ranges, write_around, write_terms
@@ -40,6 +40,10 @@ def xlsx_report(report: Report) -> bytes:
         _write_phases(book, phases, report, ranges)
         _write_moments(book.sheet("Moments"), report)
         write_around(book.sheet("Host & storage"), report)
+        for title, kinds in (("What would fit", ("fit", "fleet")), ("Measured cases", ("alike",))):
+            sections = [section for section in report.sections if section.kind in kinds]
+            if sections:
+                _write_sections(book.sheet(title), report, sections)
         _write_assumptions(book.sheet("Assumptions"), report)
         _write_sources(book.sheet("Sources"), report)
         _write_scenario(book.sheet("Scenario"), report)
@@ -139,6 +143,19 @@ def _write_moments(sheet: Sheet, report: Report) -> None:
                 f"=SUM({cell_name(row, 3)}:{cell_name(row, 2 + len(names))})", moment.allocated_bytes / scale
             )
             sheet.row([part.title, plain(moment.name), plain(moment.instant), *sizes, total])
+
+
+def _write_sections(sheet: Sheet, report: Report, sections: Sequence[Section]) -> None:
+    sheet.widths(60, 24, 18, 30, 18, 18, 50, 60)
+    for section in sections:
+        sheet.row([section.title], style="title")
+        for note in section.notes:
+            sheet.row([note])
+        if section.rows:
+            sheet.head(*section.head)
+        for row in section.rows:
+            sheet.row([value / BYTES_PER_UNIT[report.unit] if isinstance(value, int) else value for value in row])
+        sheet.blank()
 
 
 def _write_assumptions(sheet: Sheet, report: Report) -> None:
