@@ -51,6 +51,27 @@ class Stage:
         return tuple(counts)
 
 
+def may_be_fullest(spec: ModelSpec, stages: int, chunks: int) -> tuple[int, ...]:
+    """The stages of which one is the fullest.
+
+    Under 1F1B later stages have fewer micro-batches in flight, so that of those with the same layers between the ends
+    none is fuller than the first.
+    """
+    if chunks > 1:
+        return tuple(range(stages))
+    orders = [_order(stack.groups) for stack in spec.stacks]
+    seen: set[tuple[tuple[tuple[int, int], ...], ...]] = set()
+    found: list[int] = []
+    for index in range(stages):
+        stage = Stage(index, stages, 1)
+        layers = tuple(tuple(sorted(_dealt(order, stage, 0).items())) for order in orders)
+        if stage.ends != "none" or layers not in seen:
+            found.append(index)
+        if stage.ends == "none":
+            seen.add(layers)
+    return tuple(found)
+
+
 def ends_of(*, first: bool, last: bool) -> Ends:
     """The ends of a part that holds the model's first layer, its last layer, or neither."""
     if first:

@@ -92,7 +92,8 @@ def _step(phase: TrainingStep, spec: ModelSpec) -> Kind | None:
     layout = phase.parallelism
 
     def stages(batch: Integers, length: Integers) -> Sequence[TracedPhase]:
-        return plan_pipeline(phase, spec, micro_batch_size=batch, sequence_length=length)
+        every = layout.reported_stage != "fullest"
+        return plan_pipeline(phase, spec, micro_batch_size=batch, sequence_length=length, every_stage=every)
 
     def idle(settled: SettledPhase, moment: str) -> tuple[Term, ...]:
         return idle_terms(phase, settled, moment)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.catalog import Catalog
 from planner.engine.case import Case, Edit
+from planner.engine.fleet.bounds import States
 from planner.engine.fleet.layouts import MOST_GPUS, Layout, edits_of, layouts_of, sizes_of
 from planner.engine.plan import PhaseName
 from planner.engine.sweep import FITS, REFUSED, UNKNOWN, on_each_gpu
@@ -86,14 +87,14 @@ def search(
     """
     boards = {gpu: _board(Case.of(scenario, phase, catalog, gpu), most) for gpu in gpus}
     base = next(iter(boards.values())).case
-    states = _states(base)
+    states = States.of(base)
     sizes = sizes_of(base.scenario.hardware.gpus_per_node, most)
     for done, size in enumerate(sizes):
         if not proceed(done, len(sizes)):
             raise CalledOffError("The search was called off.")
-        asked = {gpu: board for gpu, board in boards.items() if _is_open(board, whole_front, states, size)}
+        asked = {gpu: board for gpu, board in boards.items() if _is_open(board, whole_front)}
         if asked:
-            _try_size(base, size, asked)
+            _try_size(base, size, asked, states)
     return {gpu: _answer(board, whole_front) for gpu, board in boards.items()}
 
 
@@ -125,31 +126,35 @@ def _board(case: Case, most: int) -> _Board:
     return _Board(roomy, capacity, refusal=refusal)
 
 
-def _is_open(board: _Board, whole_front: bool, states: int, size: int) -> bool:
-    """Whether there is anything to find: no layout divides what a model holds by more than there are GPUs."""
+def _is_open(board: _Board, whole_front: bool) -> bool:
+    """Whether there is anything left to find."""
     if board.capacity is None or (board.refusal is not None and not board.lacking and not board.found):
         return False
-    return (whole_front or not board.found) and states <= size * board.capacity
+    return whole_front or not board.found
 
 
-def _states(base: Case) -> int:
-    """Weights, gradients and optimizer states on one GPU: all ranks together hold them at least once."""
-    if not isinstance(base.fields, TrainingStep):
-        return 0
-    alone = base.changed(edits_of(base, Layout(checkpointing=base.fields.activation_checkpointing)))
-    if alone.errors:
-        return 0
-    start = next(iter(alone.plan.moments.values())).components
-    return sum(start.get(name, 0) for name in ("weights", "optimizer_states"))
-
-
-def _try_size(base: Case, size: int, boards: Mapping[str, _Board]) -> None:
+def _try_size(base: Case, size: int, boards: Mapping[str, _Board], states: States) -> None:
     """Every layout of one number of GPUs; less recomputation is only tried where more of it fits somewhere."""
     hopeless: set[Layout] = set()
     for layout in layouts_of(base, size):
         alike = replace(layout, checkpointing=None)
-        if alike not in hopeless and not _try(base, layout, boards):
+        if alike in hopeless:
+            continue
+        asked = _large_enough(boards, states.least(layout))
+        if not asked or not _try(base, layout, asked):
             hopeless.add(alike)
+
+
+def _large_enough(boards: Mapping[str, _Board], least: int) -> dict[str, _Board]:
+    """The GPUs that hold the states of a layout; the others are told how much too large these are."""
+    found: dict[str, _Board] = {}
+    for gpu, board in boards.items():
+        over = least - (board.capacity or 0)
+        if over <= 0:
+            found[gpu] = board
+        else:
+            board.lacking = min(over, board.lacking or over)
+    return found
 
 
 def _try(base: Case, layout: Layout, boards: Mapping[str, _Board]) -> bool:

@@ -1,5 +1,6 @@
 """Training and fine-tuning: the recording of one step, beside the states that stand through it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -24,7 +25,7 @@ from planner.engine.phases.role_models import role_spec, trains_together, value_
 from planner.engine.phases.roles import role_terms, sequences_per_sample, value_activations
 from planner.engine.phases.stage_shards import stage_terms
 from planner.engine.phases.standing import StateChoices, adapters, recipe_precision, standing
-from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, stage_layers
+from planner.engine.pipeline import Ends, Stage, ends_of, layers_of, may_be_fullest, stage_layers
 from planner.engine.rounding import ceil_div, smaller
 from planner.engine.sharding import (
     Shards,
@@ -249,24 +250,30 @@ def plan_pipeline(
     *,
     micro_batch_size: Number | None = None,
     sequence_length: Number | None = None,
+    every_stage: bool = True,
 ) -> tuple[TracedPhase, ...]:
-    """Every stage of the phase's pipeline, or the one rank's step where there is none.
+    """Every stage of the phase's pipeline, or those of which one is the fullest; the one rank's step without stages.
 
     Sizes may be arrays over points of one kind (`kinds_of_points`).
     """
     batch, length = _sizes(phase, micro_batch_size, sequence_length)
-    if phase.parallelism.pipeline == 1:
+    layout = phase.parallelism
+    if layout.pipeline == 1:
         return (_plan(phase, spec, batch, length),)
-    return plan_stages(phase, spec, batch, length)
+    some = None if every_stage else may_be_fullest(spec, layout.pipeline, layout.pipeline_interleave)
+    return plan_stages(phase, spec, batch, length, some)
 
 
-def plan_stages(phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number) -> tuple[TracedPhase, ...]:
-    """Every stage of the pipeline at the backward pass of its first micro-batch, when most of them are in flight.
+def plan_stages(
+    phase: TrainingStep, spec: ModelSpec, batch: Number, length: Number, some: Sequence[int] | None = None
+) -> tuple[TracedPhase, ...]:
+    """Stages of the pipeline at the backward pass of its first micro-batch, when most of them are in flight.
 
     A value model beside the policy is trained at another time (`role_update`), so that only what stands of it counts.
     """
     layout = phase.parallelism
-    stages = (Stage(index, layout.pipeline, layout.pipeline_interleave) for index in range(layout.pipeline))
+    indices = range(layout.pipeline) if some is None else some
+    stages = (Stage(index, layout.pipeline, layout.pipeline_interleave) for index in indices)
     return tuple(_plan_stage(phase, spec, stage, batch, length) for stage in stages)
 
 
