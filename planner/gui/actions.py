@@ -38,7 +38,7 @@ COMMANDS = (
     Command("import_folder", "Import &folder…", "Ctrl+Shift+I"),
     Command("hub", "From the &Hub…", "Ctrl+H"),
     Command("export", "&Export chart…", "Ctrl+E", "Save chart…", "Save as PNG, SVG or PDF"),
-    Command("report", "Export re&port…", "Ctrl+Shift+E", tip="Save a report as HTML, PDF, XLSX, Markdown or CSV"),
+    Command("report", "Export re&port…", "Ctrl+Shift+E", tip="Save a report as HTML, PDF, XLSX, PPTX, Markdown or CSV"),
     Command("quit", "&Quit", Key.Quit),
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),

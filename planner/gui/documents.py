@@ -111,7 +111,7 @@ class Documents(QObject):
         from planner.gui.reports import ask_report
 
         try:
-            said = ask_report(self._session, self._window, Path(self._folder()))
+            said = ask_report(self._session, self._settings, self._window, Path(self._folder()))
         except PlannerError as error:
             self.tell("The report could not be saved", error.message)
         else:

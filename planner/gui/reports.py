@@ -4,49 +4,94 @@ from datetime import datetime
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QProgressDialog, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QProgressDialog, QWidget
 
+from planner.catalog import Catalog
+from planner.engine.plan import Plan
 from planner.errors import PlannerError
+from planner.gui.dialogs.report_options import ReportOptions
 from planner.gui.session import Session
+from planner.gui.settings import Settings
+from planner.report.findings import Findings, search_advice, search_fleet
 from planner.report.progress import CalledOffError
-from planner.report.tables import build_report
+from planner.report.tables import NOTHING_FOUND, build_report
 from planner.report.write import check_target, write_report
-from planner.scenario import issue_line
+from planner.scenario import Scenario, issue_line
 
-_KINDS = "HTML page (*.html);;PDF document (*.pdf);;Excel workbook (*.xlsx);;Markdown text (*.md);;CSV table (*.csv)"
+_KINDS = (
+    "HTML page (*.html);;PDF document (*.pdf);;Excel workbook (*.xlsx);;PowerPoint slides (*.pptx);;"
+    "Markdown text (*.md);;CSV table (*.csv)"
+)
 _PATIENCE_MS = 300
 """A report that is done sooner shows no progress."""
 
 
-def ask_report(session: Session, window: QWidget, folder: Path) -> str:
-    """Ask for a file and write the report; a sentence for the status bar. Raises `PlannerError`."""
+def ask_report(session: Session, settings: Settings, window: QWidget, folder: Path) -> str:
+    """Ask what it should say and where it goes, and write the report; a sentence for the status bar.
+
+    Raises `PlannerError`.
+    """
     state = session.state
     if state.plan is None or any(issue.severity == "error" for issue in state.issues):
         raise PlannerError("This plan contradicts itself. Mend the settings that are marked, then try again.")
-    stem = session.path.stem if session.path else "report"
-    chosen, kind = QFileDialog.getSaveFileName(window, "Export report", str(folder / f"{stem}.html"), _KINDS)
-    if not chosen:
+    options = ReportOptions(settings, window)
+    agreed = options.exec() == QDialog.DialogCode.Accepted
+    template, searches = options.template, options.searches
+    options.deleteLater()
+    path = _ask_path(session, settings, window, folder) if agreed else None
+    if path is None:
         return ""
-    path = _completed(Path(chosen), kind)
-    check_target(path)
-    if path != Path(chosen) and path.exists() and not _may_replace(path, window):
-        return ""
-    report = build_report(
-        state.scenario,
-        state.plan,
-        session.catalog,
-        created=datetime.now().astimezone(),
-        notes=tuple(map(issue_line, state.issues)),
-        unit=session.view.unit,
-    )
     watch = _Watch(path, window)
     try:
+        report = build_report(
+            state.scenario,
+            state.plan,
+            session.catalog,
+            created=datetime.now().astimezone(),
+            template=template,
+            notes=tuple(map(issue_line, state.issues)),
+            unit=session.view.unit,
+            findings=_search(state.scenario, state.plan, session.catalog, watch) if searches else NOTHING_FOUND,
+        )
+        watch.say(f"Writing {path.name}…")
         write_report(report, path, watch)
     except CalledOffError:
         return f"{path.name} was not written"
     finally:
         watch.close()
     return f"Saved {path.name}"
+
+
+def _ask_path(session: Session, settings: Settings, window: QWidget, folder: Path) -> Path | None:
+    """Where the report goes; None where nobody says so. The kind chosen last is offered first."""
+    stem = session.path.stem if session.path else "report"
+    ending = settings.text("report/ending") or ".html"
+    kinds = sorted(_KINDS.split(";;"), key=lambda kind: f"*{ending})" not in kind)
+    chosen, kind = QFileDialog.getSaveFileName(
+        window, "Export report", str(folder / f"{stem}{ending}"), ";;".join(kinds)
+    )
+    if not chosen:
+        return None
+    path = _completed(Path(chosen), kind)
+    check_target(path)
+    if path != Path(chosen) and path.exists() and not _may_replace(path, window):
+        return None
+    settings.keep_text("report/ending", path.suffix.lower())
+    return path
+
+
+def _search(scenario: Scenario, plan: Plan, catalog: Catalog, watch: "_Watch") -> Findings:
+    """What takes seconds, part by part."""
+    from planner.evidence.alike import cases_alike
+
+    def tell(what: str, done: int, most: int) -> None:
+        watch.say(f"{what}…")
+        watch(done, most)
+
+    advice = search_advice(scenario, plan, catalog, tell)
+    fleet = search_fleet(scenario, catalog, tell)
+    alike = cases_alike(scenario, plan, lambda done, most: tell("How near cases like it were", done, most))
+    return Findings(advice, fleet, alike)
 
 
 def _completed(path: Path, kind: str) -> Path:
@@ -79,6 +124,11 @@ class _Watch:
         self._dialog.setAccessibleName("Progress of the report")
         self._dialog.setWindowModality(Qt.WindowModality.WindowModal)
         self._dialog.setMinimumDuration(_PATIENCE_MS)
+
+    def say(self, text: str) -> None:
+        """What is going on now."""
+        if self._dialog.labelText() != text:
+            self._dialog.setLabelText(text)
 
     def __call__(self, done: int, parts: int) -> None:
         self._dialog.setMaximum(parts)

@@ -57,6 +57,14 @@ class Settings:
         others = [item for item in self.recent_models if item != preset]
         self._store.setValue("recent_models", [preset, *others][:RECENT_MODELS])
 
+    def text(self, name: str) -> str:
+        """A text that was kept; empty where none was."""
+        value = self._store.value(name, "")
+        return value if isinstance(value, str) else ""
+
+    def keep_text(self, name: str, text: str) -> None:
+        self._store.setValue(name, text)
+
     def bytes_of(self, name: str) -> QByteArray | None:
         """The saved state of the window or a splitter."""
         value = self._store.value(name)
