@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.gui.theme import Theme
     from planner.gui.views.page_view import PageView
 
-LIFECYCLE, TIMELINE, EXPLORE, HOST = "lifecycle", "timeline", "explore", "host"
+LIFECYCLE, TIMELINE, EXPLORE, HOST, FLEET = "lifecycle", "timeline", "explore", "host", "fleet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,12 @@ def _host(session: "Session", theme: "Theme") -> "PageView":
     return HostView(session, theme)
 
 
+def _fleet(session: "Session", theme: "Theme") -> "PageView":
+    from planner.gui.views.fleet import FleetView
+
+    return FleetView(session, theme)
+
+
 PAGES = (
     Page(LIFECYCLE, "Lifecycle", "Li&fecycle", "Ctrl+1", "VRAM by lifecycle phase", None),
     Page(
@@ -77,6 +83,14 @@ PAGES = (
         "Host RAM and storage by lifecycle phase",
         _host,
         "host_ram",
+    ),
+    Page(
+        FLEET,
+        "Fleet",
+        "F&leet",
+        "Ctrl+5",
+        "Every GPU of the catalogue: how many each phase needs",
+        _fleet,
     ),
 )
 """In the order of their tabs."""

@@ -16,3 +16,8 @@ class PageView(QWidget):
     def charts(self) -> tuple[ChartSpec, ...]:
         """What is seen on it, as charts."""
         return ()
+
+    @property
+    def table_text(self) -> str:
+        """What is copied as a table where there are no charts."""
+        return ""
