@@ -37,6 +37,7 @@ APPLICATION = "VRAM Planner"
 LEFT_WIDTH, RIGHT_WIDTH = 356, 272
 STATUS_HEIGHT = 26
 _ROOMY_HEIGHT = 800
+_NO_CHART = "There is no chart on this page"
 _CHARTS = "PNG image (*.png);;SVG drawing (*.svg);;PDF document (*.pdf)"
 
 
@@ -235,16 +236,23 @@ class MainWindow(QMainWindow):
 
             QApplication.clipboard().setImage(chart_image(self.charts))
             self.status.showMessage("The chart is on the clipboard", 4000)
+        else:
+            self.status.showMessage(_NO_CHART, 4000)
 
     def copy_table(self) -> None:
+        view = self.pages.current_view
+        text = view.table_text if view is not None else ""
         if self.charts:
             from planner.chart.table import chart_table
 
-            QApplication.clipboard().setText("\n".join(map(chart_table, self.charts)))
+            text = "\n".join(map(chart_table, self.charts))
+        if text:
+            QApplication.clipboard().setText(text)
             self.status.showMessage("The table is on the clipboard", 4000)
 
     def export_chart(self) -> None:
         if not self.charts:
+            self.status.showMessage(_NO_CHART, 4000)
             return
         folder = self.session.path.parent if self.session.path else Path.home()
         name = self.session.path.stem if self.session.path else "chart"
