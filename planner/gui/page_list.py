@@ -87,7 +87,7 @@ PAGES = (
     Page(
         FLEET,
         "Fleet",
-        "F&leet",
+        "Fleet of &GPUs",
         "Ctrl+5",
         "Every GPU of the catalogue: how many each phase needs",
         _fleet,

@@ -81,7 +81,7 @@ def test_a_format_that_a_gpu_lacks_is_named_instead_of_a_number(view):
     assert cell(view, "t4", view.table.bought).data() == "–"
 
 
-def test_words_vendor_memory_kind_and_year_filter(view, drive, qtbot):
+def test_words_vendor_memory_kind_and_year_filter(view, drive):
     drive.type(drive.find(QLineEdit, "Search the fleet"), "h100")
     assert all("H100" in name for name in shown(view, GPU))
     drive.type(drive.find(QLineEdit, "Search the fleet"), "nothing like this")
