@@ -1,5 +1,7 @@
 """The chart in words: a table for copying, and a description for screen readers and picture files."""
 
+from html import escape
+
 from planner.chart.numbers import size_text
 from planner.chart.spec import Bar, ChartSpec, Kind, Resource
 
@@ -38,6 +40,13 @@ def chart_table(spec: ChartSpec) -> str:
         rows += [[], [what, f"{offer} ({unit})"]]
         rows += [[line.name, size_text(line.capacity_bytes, unit)] for line in spec.capacities]
     return "\n".join("\t".join(row) for row in rows) + "\n"
+
+
+def chart_html(spec: ChartSpec) -> str:
+    """The same table as a piece of HTML, for documents that paste tables."""
+    rows = (line.split("\t") for line in chart_table(spec).splitlines() if line)
+    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    return f"<table border='1'>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def chart_description(spec: ChartSpec) -> str:

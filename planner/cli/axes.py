@@ -35,7 +35,7 @@ def axis_from(text: str, scenario: Scenario, phase: PhaseName) -> Axis:
         raise PlannerError(f"An axis is written as {EXAMPLES}, not “{text}”.")
     if name == "gpu":
         return Axis(GPU, tuple(values.split(",")))
-    path = _path(name, scenario, phase)
+    path = field_path(name, scenario, phase)
     found = declaration_at(path)
     assert found is not None
     return Axis(path, tuple(value for part in values.split(",") for value in _values(part, found)))
@@ -46,7 +46,7 @@ def axis_name(path: FieldPath) -> str:
     return "gpu" if path == GPU else ".".join(str(step) for step in path[2:])
 
 
-def _path(name: str, scenario: Scenario, phase: PhaseName) -> FieldPath:
+def field_path(name: str, scenario: Scenario, phase: PhaseName) -> FieldPath:
     """A field by its path in the phase, or by its name alone where only one part of the phase has such a field."""
     start: FieldPath = ("phases", phase)
     path = (*start, *name.split("."))

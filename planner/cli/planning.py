@@ -5,6 +5,7 @@ from pathlib import Path
 
 from planner.catalog import Catalog, load_catalog
 from planner.chart.build import lifecycle_chart
+from planner.chart.captions import phase_captions
 from planner.chart.names import PHASE_NAMES
 from planner.chart.spec import ChartSpec
 from planner.cli.reading import open_scenario
@@ -14,7 +15,7 @@ from planner.engine.speed import Speed, rough_speed
 from planner.errors import PlannerError
 from planner.hardware import ChosenGpu
 from planner.model import resolve_model
-from planner.scenario import Scenario, issue_line, validate
+from planner.scenario import Scenario, declaration_at, issue_line, validate
 from planner.units import SizeUnit
 
 
@@ -71,7 +72,8 @@ def speeds_of(planning: Planning) -> tuple[Speed, ...]:
 
 def chart_of(planning: Planning, unit: SizeUnit) -> ChartSpec:
     """The lifecycle chart of a plan."""
-    return lifecycle_chart(planning.plan, gpus=planning.gpus, judge=planning.judge, unit=unit)
+    captions = phase_captions(planning.scenario.phases)
+    return lifecycle_chart(planning.plan, gpus=planning.gpus, judge=planning.judge, captions=captions, unit=unit)
 
 
 def timeline_of(planning: Planning, phase: str | None, unit: SizeUnit) -> ChartSpec:
@@ -83,4 +85,31 @@ def timeline_of(planning: Planning, phase: str | None, unit: SizeUnit) -> ChartS
     chart = timeline_chart(planning.plan, name, gpus=planning.gpus, judge=planning.judge, unit=unit)
     if chart is None:
         raise PlannerError(f"{PHASE_NAMES[name]} uses no VRAM, so there is nothing to draw over its step.")
+    return chart
+
+
+def exploration_of(planning: Planning, phase: str | None, field: str | None, unit: SizeUnit) -> ChartSpec:
+    """What one phase needs over the values of one field; its first size, when none is named.
+
+    Raises `PlannerError` for a phase or field that the plan does not have, and for one that is no number.
+    """
+    from planner.chart.explore import explore_chart
+    from planner.cli.axes import field_path, phase_named
+    from planner.engine.explore import explore, own_value, values_of
+    from planner.engine.switches import AXES
+
+    scenario, catalog = planning.scenario, planning.catalog
+    name = phase_named(scenario, phase)
+    first = next(iter(AXES.get(name, ())), None)
+    path = ("phases", name, first) if field is None and first else field_path(field or "", scenario, name)
+    declared = declaration_at(path)
+    own = None if declared is None or declared.kind != "int" else own_value(scenario, path)
+    if declared is None or not isinstance(own, int):
+        raise PlannerError(f"{PHASE_NAMES[name]} has nothing to explore there. Name a field that is a number.")
+    values = values_of(scenario, path, resolve_model(scenario.model))
+    found = explore(scenario, path, values, catalog, [gpu.id for gpu in planning.gpus])
+    label = declared.label
+    chart = explore_chart(found, planning.plan, label, own, gpus=planning.gpus, judge=planning.judge, unit=unit)
+    if chart is None:
+        raise PlannerError(f"{PHASE_NAMES[name]} fits with no value of {label}, so there is nothing to draw.")
     return chart

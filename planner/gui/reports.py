@@ -74,7 +74,7 @@ def _ask_path(session: Session, settings: Settings, window: QWidget, folder: Pat
         return None
     path = _completed(Path(chosen), kind)
     check_target(path)
-    if path != Path(chosen) and path.exists() and not _may_replace(path, window):
+    if path != Path(chosen) and path.exists() and not may_replace(path, "Export report", window):
         return None
     settings.keep_text("report/ending", path.suffix.lower())
     return path
@@ -99,13 +99,13 @@ def _completed(path: Path, kind: str) -> Path:
     return path if path.suffix else path.with_suffix(kind[kind.find("*") + 1 : -1] or ".html")
 
 
-def _may_replace(path: Path, window: QWidget) -> bool:
+def may_replace(path: Path, title: str, window: QWidget) -> bool:
     """The file dialog asked about another name."""
     button = QMessageBox.StandardButton
     box = QMessageBox(window)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setIcon(QMessageBox.Icon.Question)
-    box.setWindowTitle("Export report")
+    box.setWindowTitle(title)
     box.setText(f"{path.name} exists already. Replace it?")
     box.setStandardButtons(button.Yes | button.No)
     box.setDefaultButton(button.No)

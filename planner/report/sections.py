@@ -108,7 +108,8 @@ def _alike(name: PhaseName, cases: CasesAlike, unit: SizeUnit) -> Section:
         )
     if cases.verdicts:
         told.append(
-            f"Of {cases.verdicts} runs that fitted or did not, it says the same of {cases.agreeing}, tight being either."
+            f"Of {cases.verdicts} runs that fitted or did not, it says the same of {cases.agreeing}, "
+            "tight being either."
         )
     if not cases.nearest:
         told.append("No measured case of this class is shipped.")

@@ -1,9 +1,7 @@
 """From a plan to a report as plain data, which every format writes down in its own way."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 
 from planner import __version__
 from planner.catalog import Catalog
@@ -20,11 +18,11 @@ from planner.engine.term import COMPONENTS, Component, Term
 from planner.hardware import ChosenGpu
 from planner.model import resolve_model
 from planner.report.assumptions import assumptions
+from planner.report.catalogue import catalogue_date
 from planner.report.findings import Findings
 from planner.report.parts import Evidence, PhasePart, Report, Section, Template, VerdictRow
 from planner.report.sections import sections_of
 from planner.report.summary import binding_of, summary_of
-from planner.resources import resource
 from planner.scenario import Scenario
 from planner.scenario.files import scenario_to_json
 from planner.units import SizeUnit
@@ -63,7 +61,7 @@ def build_report(
         name=plan.name or "Plan",
         created=created,
         version=__version__,
-        catalogue=_catalogue_date(),
+        catalogue=catalogue_date(),
         unit=unit,
         template=template,
         model=plan.model,
@@ -77,7 +75,7 @@ def build_report(
         sources=_sources(parts, sections),
         scenario_json=scenario_to_json(scenario),
         reproduce=(
-            f"Install VRAM Planner {__version__} (hardware catalogue of {_catalogue_date()}).",
+            f"Install VRAM Planner {__version__} (hardware catalogue of {catalogue_date()}).",
             "Open this report with it, or save the scenario below as plan.vramplan.",
             "vram-planner estimate plan.vramplan --json prints every figure of this report in bytes.",
             "vram-planner report plan.vramplan report.html writes this report anew.",
@@ -176,8 +174,3 @@ def _sources(parts: Sequence[PhasePart], sections: Sequence[Section]) -> tuple[s
     for section in sections:
         found.update(dict.fromkeys(section.sources))
     return tuple(found)
-
-
-@cache
-def _catalogue_date() -> str:
-    return str(json.loads(resource("hardware", "gpus.json").read_text("utf-8")).get("as_of", "unknown"))

@@ -138,12 +138,13 @@ def test_the_chart_is_copied_as_an_image_and_as_a_table(drive):
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_the_chart_is_saved_in_the_format_that_was_chosen(drive, tmp_path, monkeypatch, suffix):
+def test_the_chart_is_saved_in_the_format_that_was_chosen(drive, tmp_path, monkeypatch, answer, suffix):
     from PySide6.QtWidgets import QFileDialog
 
     kinds = {"png": "PNG image (*.png)", "svg": "SVG drawing (*.svg)", "pdf": "PDF document (*.pdf)"}
     chosen = (str(tmp_path / "chart"), kinds[suffix])
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args, **_kwargs: chosen)
+    answer(lambda dialog: dialog.go_on.click())
     drive.do("export")
     assert (tmp_path / f"chart.{suffix}").stat().st_size > 1000
 

@@ -238,9 +238,10 @@ def test_both_charts_are_copied_as_one_image_and_as_tables(host, drive, qtbot):
 
 @pytest.mark.usefixtures("host")
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_both_charts_are_saved_as_one_picture(drive, tmp_path, monkeypatch, suffix):
+def test_both_charts_are_saved_as_one_picture(drive, tmp_path, monkeypatch, answer, suffix):
     chosen = (str(tmp_path / f"chart.{suffix}"), "")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args, **_kwargs: chosen)
+    answer(lambda dialog: dialog.go_on.click())
     drive.do("export")
     content = (tmp_path / f"chart.{suffix}").read_bytes()
     assert len(content) > 1000

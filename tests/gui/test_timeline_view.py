@@ -214,9 +214,10 @@ def test_cells_of_the_table_select_what_is_explained(window, view, qtbot):
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-def test_the_chart_is_saved_and_copied(view, drive, qtbot, tmp_path, monkeypatch, suffix):
+def test_the_chart_is_saved_and_copied(view, drive, qtbot, tmp_path, monkeypatch, answer, suffix):
     chosen = (str(tmp_path / f"chart.{suffix}"), "")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args, **_kwargs: chosen)
+    answer(lambda dialog: dialog.go_on.click())
     drive.do("export")
     content = (tmp_path / f"chart.{suffix}").read_bytes()
     assert len(content) > 1000

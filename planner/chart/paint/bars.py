@@ -69,6 +69,15 @@ def paint_over(painter: QPainter, layout: ChartLayout, style: ChartStyle) -> Non
         painter.restore()
 
 
+def paint_labels(painter: QPainter, labels: Iterable[Label], style: ChartStyle) -> None:
+    """Texts that stand by themselves."""
+    painter.save()
+    _smooth(painter)
+    for label in labels:
+        _text(painter, label, style)
+    painter.restore()
+
+
 def _smooth(painter: QPainter) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QRect, QRectF, QSize, QSizeF, Qt
-from PySide6.QtGui import QImage, QImageWriter, QPagedPaintDevice, QPageLayout, QPageSize, QPainter, QPdfWriter
+from PySide6.QtGui import QColor, QImage, QImageWriter, QPagedPaintDevice, QPageLayout, QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
 from planner import __version__
+from planner.chart.imprint import IMPRINT_GAP, imprint_labels
 from planner.chart.labels import Label
 from planner.chart.paint.application import painting_application
-from planner.chart.paint.bars import paint
+from planner.chart.paint.bars import paint, paint_labels
+from planner.chart.paint.fonts import text_width
 from planner.chart.paint.style import ChartStyle
 from planner.chart.paint.svg_text import with_anchored_text
 from planner.chart.spec import ChartSpec
@@ -37,11 +39,13 @@ def export_chart(
     transparent: bool = False,
     patterns: bool = False,
     outlines: bool = False,
+    imprint: Sequence[str] = (),
 ) -> None:
     """Write `spec` to `path` as PNG, SVG or PDF, as its suffix says; an existing file is replaced when all went well.
 
     `width` and `height`, of each chart, are in logical pixels (1/96 inch); `scale` is PNG pixels per logical pixel.
-    With `outlines` letters become shapes, for machines without the font. Works without a display.
+    With `outlines` letters become shapes, for machines without the font. `imprint` are lines for below the charts,
+    within the same size. Works without a display.
     Raises `PlannerError` for another suffix, a place that cannot be written, and a size of no or too many pixels.
     """
     writer = _WRITERS.get(path.suffix.lower())
@@ -50,7 +54,7 @@ def export_chart(
         raise PlannerError(f"A chart cannot be saved as “{path.name}”: choose a name that ends in {known}.")
     if min(width, height) < 1:
         raise PlannerError(f"A chart cannot be {width} × {height} large: choose another size.")
-    style = ChartStyle(transparent=transparent, patterns=patterns, outlines=outlines)
+    style = ChartStyle(transparent=transparent, patterns=patterns, outlines=outlines, imprint=tuple(imprint))
     from planner.scenario.files import write_atomically  # painting alone, as at the start, needs no scenario
 
     charts = _charts(spec)
@@ -153,11 +157,17 @@ def _charts(spec: Charts) -> tuple[ChartSpec, ...]:
 
 
 def _paint(painter: QPainter, size: QSize, charts: tuple[ChartSpec, ...], style: ChartStyle) -> tuple[Label, ...]:
-    """The charts below each other; all of their texts."""
-    height = size.height() / len(charts)
+    """The charts below each other, and what is said below all of them; all texts."""
+    whole = QRectF(0, 0, size.width(), size.height())
+    if not style.transparent:
+        painter.fillRect(whole, QColor(style.palette.background))
+    below = imprint_labels(style.imprint, size.width(), size.height(), text_width)
+    bottom = below[0].rect.y - IMPRINT_GAP if below else whole.height()
+    height = bottom / len(charts)
     places = [QRectF(0, index * height, size.width(), height) for index in range(len(charts))]
     layouts = [paint(painter, place, chart, style) for place, chart in zip(places, charts, strict=True)]
-    return tuple(label for layout in layouts for label in layout.labels)
+    paint_labels(painter, below, style)
+    return (*(label for layout in layouts for label in layout.labels), *below)
 
 
 def _title(charts: tuple[ChartSpec, ...]) -> str:

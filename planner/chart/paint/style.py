@@ -17,4 +17,6 @@ class ChartStyle:
     """Give each component its pattern beside its colour, for grey printers."""
     outlines: bool = False
     """Draw letters as shapes instead of as text."""
+    imprint: tuple[str, ...] = ()
+    """Lines for below all charts of a picture."""
     sizes: Sizes = field(default_factory=Sizes)
