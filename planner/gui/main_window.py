@@ -9,7 +9,6 @@ from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QUndoStack
 from PySide6.QtWidgets import (
     QApplication,
-    QFileDialog,
     QInputDialog,
     QMainWindow,
     QSplitter,
@@ -38,7 +37,6 @@ LEFT_WIDTH, RIGHT_WIDTH = 356, 272
 STATUS_HEIGHT = 26
 _ROOMY_HEIGHT = 800
 _NO_CHART = "There is no chart on this page"
-_CHARTS = "PNG image (*.png);;SVG drawing (*.svg);;PDF document (*.pdf)"
 
 
 class MainWindow(QMainWindow):
@@ -232,9 +230,9 @@ class MainWindow(QMainWindow):
 
     def copy_chart(self) -> None:
         if self.charts:
-            from planner.chart.paint import chart_image
+            from planner.gui.pictures import copy_picture
 
-            QApplication.clipboard().setImage(chart_image(self.charts))
+            copy_picture(self.charts, self.session, self.settings)
             self.status.showMessage("The chart is on the clipboard", 4000)
         else:
             self.status.showMessage(_NO_CHART, 4000)
@@ -243,23 +241,26 @@ class MainWindow(QMainWindow):
         view = self.pages.current_view
         text = view.table_text if view is not None else ""
         if self.charts:
-            from planner.chart.table import chart_table
+            from planner.gui.pictures import copy_table
 
-            text = "\n".join(map(chart_table, self.charts))
-        if text:
+            copy_table(self.charts)
+        elif text:
             QApplication.clipboard().setText(text)
+        if self.charts or text:
             self.status.showMessage("The table is on the clipboard", 4000)
 
     def export_chart(self) -> None:
         if not self.charts:
             self.status.showMessage(_NO_CHART, 4000)
             return
-        folder = self.session.path.parent if self.session.path else Path.home()
-        name = self.session.path.stem if self.session.path else "chart"
-        chosen, kind = QFileDialog.getSaveFileName(self, "Save chart", str(folder / f"{name}.png"), _CHARTS)
-        if chosen:
-            path = Path(chosen)
-            self._export_to(path if path.suffix else path.with_suffix(f".{kind[:3].lower()}"))
+        from planner.gui.pictures import ask_picture
+
+        try:
+            said = ask_picture(self.charts, self.session, self.settings, self)
+        except PlannerError as error:
+            self.documents.tell("The chart could not be saved", error.message)
+        else:
+            self.status.showMessage(said, 4000)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -284,16 +285,6 @@ class MainWindow(QMainWindow):
         self.settings.keep_bytes("window", self.saveGeometry())
         self.settings.keep_bytes("columns", self.columns.saveState())
         event.accept()
-
-    def _export_to(self, path: Path) -> None:
-        from planner.chart.paint import export_chart
-
-        try:
-            export_chart(self.charts, path)
-        except PlannerError as error:
-            self.documents.tell("The chart could not be saved", error.message)
-        else:
-            self.status.showMessage(f"Saved {path.name}", 4000)
 
     def _add_toolbar(self) -> None:
         bar = QToolBar("Toolbar", self)
