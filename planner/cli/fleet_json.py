@@ -24,7 +24,12 @@ def _row(row: Row, scenario: Scenario) -> dict[str, Any]:
 
 
 def _answer(answer: Answer, scenario: Scenario) -> dict[str, Any]:
-    return {"best": None if answer.best is None else _found(answer, answer.best, scenario), "why": answer.why or None}
+    return {
+        "best": None if answer.best is None else _found(answer, answer.best, scenario),
+        "why": answer.why or None,
+        "refused_by": None if answer.refusal is None else answer.refusal.code,
+        "gpus_per_node": answer.per_server,
+    }
 
 
 def _found(answer: Answer, found: Found, scenario: Scenario) -> dict[str, Any]:
@@ -39,5 +44,5 @@ def _found(answer: Answer, found: Found, scenario: Scenario) -> dict[str, Any]:
         "expert": layout.expert,
         "process_bytes": found.process_bytes,
         "headroom_bytes": found.headroom_bytes,
-        "scenario": scenario_with(scenario, answer.gpu, found.edits, found.gpus).to_document(),
+        "scenario": scenario_with(scenario, answer.gpu, found.edits, found.gpus, answer.per_server).to_document(),
     }

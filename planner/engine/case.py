@@ -71,10 +71,13 @@ class Case:
     def errors(self) -> tuple[Issue, ...]:
         return tuple(issue for issue in self.issues if issue.severity == "error")
 
-    def says_more_than(self, other: "Case") -> bool:
-        """Whether a rule forbids or doubts something here that it did not there."""
-        here, there = ({(issue.code, issue.path, issue.severity) for issue in case.issues} for case in (self, other))
-        return not here <= there
+    def says_more_than(self, other: "Case", tolerated: frozenset[str] = frozenset()) -> bool:
+        """Whether a rule forbids or doubts something here that it did not there; some doubts are `tolerated`."""
+        return not self._said(tolerated) <= other._said(frozenset())
+
+    def _said(self, without: frozenset[str]) -> frozenset[tuple[str, str, str]]:
+        told = (issue for issue in self.issues if issue.severity == "error" or issue.code not in without)
+        return frozenset((issue.code, issue.path, issue.severity) for issue in told)
 
     @cached_property
     def plan(self) -> PhasePlan:

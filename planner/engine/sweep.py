@@ -95,8 +95,8 @@ def sweep(
 
 
 def on_each_gpu(case: Case, hardware: Mapping[str, Hardware]) -> Iterator[tuple[str, Block]]:
-    """One configuration on several GPUs, each alone in its hardware; the case's own has as many GPUs as it uses."""
-    return _blocks(case, hardware, (), 1)
+    """One configuration on several GPUs that can compute it, each alone in its hardware."""
+    return _blocks(case, hardware, (), 1, able=True)
 
 
 def _check(base: Case, axis: Axis) -> None:
@@ -116,9 +116,9 @@ def _is_size(base: Case, axis: Axis) -> bool:
 
 
 def _blocks(
-    case: Case, hardware: Mapping[str, Hardware], sizes: Sequence[Axis], chunk: int
+    case: Case, hardware: Mapping[str, Hardware], sizes: Sequence[Axis], chunk: int, *, able: bool = False
 ) -> Iterator[tuple[str, Block]]:
-    """The configurations of one choice, for each GPU."""
+    """The configurations of one choice, for each GPU; none of these refuses them where all are known to be `able`."""
     shape = tuple(len(axis.values) for axis in sizes)
     columns = [np.array(axis.values, dtype=np.int64) for axis in sizes]
     legal = [~np.array(_refused(case, axis), dtype=bool) for axis in sizes]
@@ -127,7 +127,7 @@ def _blocks(
     cases = {
         gpu: replace(case, scenario=case.scenario.model_copy(update={"hardware": own})) for gpu, own in hardware.items()
     }
-    refusals = _refusals(case, cases)
+    refusals = _refusals(case, cases, able=able)
     kind = kind_of(case)
     total = prod(shape)
     for start in range(0, total, chunk):
@@ -139,12 +139,14 @@ def _blocks(
         yield from _judged(cases, refusals, kind, points, allowed)
 
 
-def _refusals(case: Case, cases: Mapping[str, Case]) -> dict[str, Issue | None]:
+def _refusals(case: Case, cases: Mapping[str, Case], *, able: bool) -> dict[str, Issue | None]:
     """The first error of the choice on each GPU: one that it has anywhere, or of what the GPU cannot do."""
     anywhere = validate(case.scenario, case.spec, None)
     refusal = next((issue for issue in anywhere if issue.severity == "error"), None)
+    if able or refusal:
+        return dict.fromkeys(cases, refusal)
     known = case.catalog.hardware
-    return {gpu: refusal or next(iter(gpu_errors(own.scenario, own.phase, known)), None) for gpu, own in cases.items()}
+    return {gpu: next(iter(gpu_errors(own.scenario, own.phase, known)), None) for gpu, own in cases.items()}
 
 
 def _refused(case: Case, axis: Axis) -> tuple[bool, ...]:

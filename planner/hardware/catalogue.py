@@ -1,7 +1,7 @@
 """The hardware catalogue: everything in `resources/hardware/`, read once, and how an entry of a scenario is found."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
@@ -60,6 +60,8 @@ class HardwareCatalog:
     gpus: Mapping[str, Gpu]
     nodes: Mapping[str, Node]
     overheads: Overheads
+    _found: dict[tuple[str, System], ChosenGpu] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What ids were found to mean, as siblings are searched for each."""
 
     @property
     def vendors(self) -> tuple[str, ...]:
@@ -86,6 +88,12 @@ class HardwareCatalog:
         return replace(chosen, capacities=with_usable(chosen.capacities, total_bytes))
 
     def _from_id(self, entry_id: str, system: System) -> ChosenGpu:
+        key = entry_id, system
+        if key not in self._found:
+            self._found[key] = self._look_up(entry_id, system)
+        return self._found[key]
+
+    def _look_up(self, entry_id: str, system: System) -> ChosenGpu:
         base, _, variant = entry_id.partition("/")
         gpu = self.gpus.get(base)
         if gpu is None:

@@ -16,6 +16,8 @@ RECOMPUTATION = ("none", "selective", "full")
 PIPELINES = ("megatron-core", "torchtitan")
 """Software that cuts models into stages, and sequences among ranks."""
 _DEGREES = (1, 2, 4, 8, 16)
+_FEW = 6
+"""Models of 61 or 94 layers have fewer equal divisions than these."""
 _DIVIDED = {"megatron-core": "megatron-distributed-optimizer", "torchtitan": "fsdp2"}
 
 
@@ -55,9 +57,8 @@ class Layout:
 
 
 def sizes_of(per_node: int, most: int = MOST_GPUS) -> tuple[int, ...]:
-    """Numbers of GPUs that are tried: powers of two within a server, then whole servers."""
-    within = (degree for degree in (1, 2, 4, 8, 16, 32) if degree < min(per_node, most + 1))
-    return (*within, *range(per_node, most + 1, per_node))
+    """Numbers of GPUs that are tried: all within a server, then whole servers."""
+    return (*range(1, min(per_node, most + 1)), *range(per_node, most + 1, per_node))
 
 
 def layouts_of(case: Case, gpus: int) -> Iterator[Layout]:
@@ -112,8 +113,11 @@ def _tensors(case: Case, gpus: int) -> Iterator[int]:
 
 @lru_cache
 def _depths(layers: int) -> tuple[int, ...]:
-    """Numbers of stages that get as many layers each; deeper ones than 32 mostly wait."""
-    return tuple(degree for degree in range(1, min(layers, 32) + 1) if layers % degree == 0)
+    """Numbers of stages that get as many layers each; where few do, also the fewest for each size of the fullest."""
+    even = {degree for degree in range(1, layers + 1) if layers % degree == 0}
+    if len(even) < _FEW:
+        even |= {-(-layers // fullest) for fullest in range(1, layers + 1)}
+    return tuple(sorted(even))
 
 
 def _stages(step: TrainingStep, data: int, pipeline: int) -> tuple[int | None, ...]:
@@ -146,14 +150,23 @@ def sequences_of(step: TrainingStep) -> int:
     return step.micro_batch_size * step.gradient_accumulation_steps * step.parallelism.data
 
 
+def micro_batches_of(step: TrainingStep, layout: Layout) -> tuple[int, ...]:
+    """Sizes that divide the sequences of a rank, from the planned one down: the same update by more accumulation."""
+    own = sequences_of(step) // layout.data
+    return tuple(size for size in range(min(own, step.micro_batch_size), 0, -1) if own % size == 0)
+
+
 def edits_of(case: Case, layout: Layout, micro_batch_size: int | None = None) -> tuple[Edit, ...]:
     """What a layout changes in the scenario. A step takes the micro-batch given, or the planned one if it divides."""
     fields = case.fields
     if not hasattr(fields, "parallelism"):
         return ()
-    names = ("tensor", "pipeline", "data", "expert", *(("context",) if isinstance(fields, TrainingStep) else ()))
-    known = type(fields.parallelism).model_fields
+    names, known = ("tensor", "pipeline", "data", "expert", "context"), type(fields.parallelism).model_fields
     edits: list[Edit] = [(case.path("parallelism", name), getattr(layout, name)) for name in names if name in known]
+    if layout.pipeline == 1 and getattr(fields.parallelism, "pipeline_interleave", 1) > 1:
+        edits.append((case.path("parallelism", "pipeline_interleave"), 1))
+    if layout.data % getattr(fields.parallelism, "shard_replicas", 1):
+        edits.append((case.path("parallelism", "shard_replicas"), 1))
     if isinstance(fields, TrainingStep):
         edits += _step_edits(case, fields, layout, micro_batch_size)
     return tuple(edits)
@@ -161,7 +174,7 @@ def edits_of(case: Case, layout: Layout, micro_batch_size: int | None = None) ->
 
 def _step_edits(case: Case, step: TrainingStep, layout: Layout, micro: int | None) -> Iterator[Edit]:
     own = sequences_of(step) // layout.data
-    size = micro or next(size for size in range(min(own, step.micro_batch_size), 0, -1) if own % size == 0)
+    size = micro or micro_batches_of(step, layout)[0]
     yield case.path("micro_batch_size"), size
     yield case.path("gradient_accumulation_steps"), own // size
     yield case.path("activation_checkpointing"), layout.checkpointing

@@ -243,7 +243,8 @@ class FleetView(PageView):
         found = self.layouts
         if self.current is None or not found:
             return
-        gpu = self.current[0]
+        gpu, row, _ = self.current
         edits = [edit for one in found for edit in one.edits]
-        scenario = scenario_with(self._session.state.scenario, gpu.id, edits, max(one.gpus for one in found))
+        most, per_server = max(one.gpus for one in found), self.table.per_server(row)
+        scenario = scenario_with(self._session.state.scenario, gpu.id, edits, most, per_server)
         self._session.replace(scenario, f"Lay out for {gpu.title}")

@@ -90,6 +90,10 @@ class FleetTable(QAbstractTableModel):
         """The row of a GPU type, where it is shown."""
         return next((place for place, row in enumerate(self.rows) if row.gpu.id == gpu), None)
 
+    def per_server(self, row: int) -> int | None:
+        """GPUs of a row's type in one server, as the layouts take it."""
+        return next((answer.per_server for answer in self.rows[row].answers.values()), None)
+
     def is_complete(self, row: int) -> bool:
         return len(self.rows[row].answers) == len(self.phases) > 0
 

@@ -153,3 +153,52 @@ def test_a_search_can_be_called_off() -> None:
     scenario = planned({"training": {}})
     with pytest.raises(CalledOffError):
         search(scenario, "training", load_catalog(), ["l40s"], proceed=lambda done, _of: done < 2)
+
+
+def test_each_gpu_gets_the_largest_micro_batch_that_it_holds() -> None:
+    """A layout that fits a large GPU with the planned micro-batch is tried with smaller ones on smaller GPUs."""
+    step = {"precision": "bf16", "micro_batch_size": 16, "gradient_accumulation_steps": 1, "sequence_length": 1024}
+    scenario = planned({"training": step}, {"config": SMALL})
+    together = search(scenario, "training", load_catalog(), ["rtx-3060-12gb", "h200-sxm-141gb"], most=1)
+    (alone,) = search(scenario, "training", load_catalog(), ["rtx-3060-12gb"], most=1).values()
+    assert together["rtx-3060-12gb"] == alone
+    small, large = (dict(together[gpu].best.edits) for gpu in ("rtx-3060-12gb", "h200-sxm-141gb"))
+    size = ("phases", "training", "micro_batch_size")
+    assert large[size] == 16
+    assert 1 <= small[size] < 16
+
+
+def test_three_gpus_are_an_answer_where_two_are_too_few() -> None:
+    """128 requests of 8 192 tokens take 128 GiB of cache: with the weights too much for two A100s, but not for three."""
+    scenario = planned({"serving": {"concurrent_sequences": 128, "context_length": 8192}})
+    (answer,) = search(scenario, "serving", load_catalog(), ["a100-sxm4-80gb"]).values()
+    assert answer.best is not None
+    assert (answer.best.gpus, answer.best.layout.data) == (3, 3)
+
+
+def test_models_whose_layers_do_not_divide_are_cut_into_uneven_stages() -> None:
+    config = {**SMALL, "num_hidden_layers": 61}
+    step = {"activation_profile": "megatron-core", "precision": "bf16-fp32-master", "gradient_accumulation_steps": 64}
+    scenario = planned({"training": {**step, "sequence_length": 1024}}, {"config": config})
+    (answer,) = search(scenario, "training", load_catalog(), ["rtx-3060-12gb"], whole_front=True, most=64).values()
+    assert {found.layout.pipeline for found in answer.front} - {1, 61}
+
+
+def test_what_a_card_of_the_plan_reported_is_not_taken_for_another() -> None:
+    step = {"precision": "amp-bf16", "gradient_accumulation_steps": 8, "sequence_length": 1024}
+    told = planned({"training": step}, {"config": SMALL}, gpu_total_bytes=80 << 30)
+    untold = planned({"training": step}, {"config": SMALL})
+    (one,) = search(told, "training", load_catalog(), ["rtx-3060-12gb"]).values()
+    (other,) = search(untold, "training", load_catalog(), ["rtx-3060-12gb"]).values()
+    assert one.best == other.best
+
+
+def test_fields_that_lapse_with_a_layout_are_taken_back() -> None:
+    """`gradient_as_bucket_view` is DDP's: sharded states do without it, and the layout is no worse for that."""
+    layout = {"data": 4, "gradient_as_bucket_view": True}
+    step = {"precision": "amp-bf16", "gradient_accumulation_steps": 8, "sequence_length": 2048, "parallelism": layout}
+    scenario = planned({"training": step})
+    found = search(scenario, "training", load_catalog(), ["a100-sxm4-40gb"], most=16, whole_front=True)
+    divided = [one for one in found["a100-sxm4-40gb"].front if one.layout.zero_stage == 3]
+    assert divided
+    assert (("phases", "training", "parallelism", "gradient_as_bucket_view"), None) in divided[0].edits
