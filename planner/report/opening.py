@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from planner.errors import ScenarioError
+from planner.report.opening_pdf import text_of_pdf
 from planner.report.opening_pptx import text_of_slides
 from planner.report.opening_xlsx import text_of_sheet
 from planner.scenario import Scenario
@@ -14,11 +15,12 @@ LARGEST_BYTES = 64 * 1024 * 1024
 SCENARIO_ID = "vram-planner-scenario"
 SCENARIO_SHEET = "Scenario"
 _FENCED = re.compile(r"^```json\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_ROW = re.compile(r'^Scenario,,,,"((?:[^"]|"")*)"', re.MULTILINE)
 ABSENT = "No scenario is embedded in it. Choose a report that VRAM Planner wrote."
 
 
 def load_report(path: Path) -> Scenario:
-    """The scenario of an HTML, Markdown, XLSX or PPTX report. Raises `ScenarioError`, which names the file."""
+    """The scenario of a report in any of its formats. Raises `ScenarioError`, which names the file."""
     content = read_small_file(path, LARGEST_BYTES)
     try:
         return scenario_from_json(_embedded(path.suffix.lower(), content))
@@ -31,6 +33,11 @@ def _embedded(suffix: str, content: bytes) -> str:
         found = text_of_sheet(content, SCENARIO_SHEET)
     elif suffix == ".pptx":
         found = text_of_slides(content)
+    elif suffix == ".pdf":
+        found = text_of_pdf(content)
+    elif suffix == ".csv":
+        rows = _ROW.findall(_text(content))
+        found = rows[-1].replace('""', '"') if rows else None
     elif suffix == ".md":
         blocks = _FENCED.findall(_text(content).replace("\r\n", "\n"))
         found = blocks[-1] if blocks else None

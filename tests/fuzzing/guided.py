@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NAMES = (
     *("plan", "config", "folder", "pipeline", "safetensors", "gguf", "hub", "corpus"),
-    *("report-html", "report-md", "report-xlsx"),
+    *("report-html", "report-md", "report-xlsx", "report-pptx", "report-pdf", "report-csv"),
 )
 
 

@@ -150,7 +150,7 @@ def _reports() -> dict[str, bytes]:
     made = build_report(scenario, estimate(scenario, _CATALOG), _CATALOG, created=datetime(2024, 1, 1, tzinfo=UTC))
     with tempfile.TemporaryDirectory() as folder:
         contents = {}
-        for suffix in (".html", ".md", ".xlsx"):
+        for suffix in (".html", ".md", ".xlsx", ".pptx", ".pdf", ".csv"):
             write_report(made, Path(folder) / f"report{suffix}")
             contents[suffix] = (Path(folder) / f"report{suffix}").read_bytes()
         return contents

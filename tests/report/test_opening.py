@@ -1,3 +1,4 @@
+import zlib
 from io import BytesIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -7,7 +8,7 @@ from planner.errors import ScenarioError
 from planner.report.opening import load_report
 from planner.report.write import write_report
 
-ENDINGS = (".html", ".md", ".xlsx", ".pptx")
+ENDINGS = (".html", ".md", ".xlsx", ".pptx", ".pdf", ".csv")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -24,7 +25,7 @@ def test_a_hostile_name_survives_the_way_through_a_report(tmp_path, hostile_repo
     assert load_report(path).name == hostile
 
 
-@pytest.mark.parametrize("ending", [".html", ".md"])
+@pytest.mark.parametrize("ending", [".html", ".md", ".csv"])
 def test_another_document_is_refused_in_a_sentence(tmp_path, ending):
     path = tmp_path / f"notes{ending}"
     path.write_text("<p>Nothing</p>\n```\n{}\n```\n", "utf-8")
@@ -92,4 +93,36 @@ def test_slides_that_are_none_are_refused(tmp_path):
     path = tmp_path / "report.pptx"
     path.write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(ScenarioError, match="not a presentation, or it is damaged"):
+        load_report(path)
+
+
+def test_a_pdf_without_an_attachment_is_refused(tmp_path):
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.6\n1 0 obj\n<<>>\nendobj\n")
+    with pytest.raises(ScenarioError, match="No scenario is embedded in it"):
+        load_report(path)
+
+
+def test_a_pdf_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "report.pdf"
+    path.write_text("text")
+    with pytest.raises(ScenarioError, match="not a PDF document, or it is damaged"):
+        load_report(path)
+
+
+def test_an_attachment_that_does_not_unpack_is_refused(tmp_path):
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.6\n7 0 obj\n<</Filter/FlateDecode>>\nstream\nnothing\nendstream\n/EF <</F 7 0 R>>\n")
+    with pytest.raises(ScenarioError, match="attached to it is damaged"):
+        load_report(path)
+
+
+def test_an_attachment_that_grows_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("planner.report.opening_pdf.LARGEST_BYTES", 1000)
+    path = tmp_path / "report.pdf"
+    packed = zlib.compress(b" " * 100_000)
+    path.write_bytes(
+        b"%PDF-1.6\n7 0 obj\n<</Filter/FlateDecode>>\nstream\n" + packed + b"\nendstream\n/EF <</F 7 0 R>>\n"
+    )
+    with pytest.raises(ScenarioError, match="attached to it is damaged"):
         load_report(path)

@@ -94,7 +94,8 @@ def test_the_searches_tell_how_far_they_are(told, findings):
 def test_every_format_holds_the_sections(searched):
     first = section(searched, "What would make it fit: Serving").rows[0]
     change, size = str(first[0]), f"{int(first[2]) / GIB:.3f}"
-    page = html5lib.parse(html_report(searched), treebuilder="lxml")
+    strict = html5lib.HTMLParser(strict=True, tree=html5lib.getTreeBuilder("lxml"))  # raises for what is not valid
+    page = strict.parse(html_report(searched))
     html = " ".join(page.getroot().itertext())
     pdf = " ".join(" ".join(page.extract_text().split()) for page in PdfReader(BytesIO(pdf_report(searched))).pages)
     for text in (html, pdf, markdown_report(searched)):
