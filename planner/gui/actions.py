@@ -43,6 +43,7 @@ COMMANDS = (
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
     *(Command(page.name, page.text, page.keys) for page in PAGES),
+    Command("advise", "&Make it fit…", "Ctrl+Shift+F", tip="Find what would make the phase fit"),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),
@@ -76,7 +77,7 @@ class Actions:
         imports = ("import", "import_folder", "hub")
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "report", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
-        self._menu(bar, "&Edit", *edits)
+        self._menu(bar, "&Edit", *edits, "", "advise")
         view = self._menu(bar, "&View", *(page.name for page in PAGES))
         view.addSection("Theme")
         view.addActions(self.themes.actions())

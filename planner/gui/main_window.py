@@ -83,8 +83,8 @@ class MainWindow(QMainWindow):
         from planner.gui.panels.model_panel import ModelPanel
         from planner.gui.panels.notice_panel import NoticePanel
         from planner.gui.panels.phases_panel import PhasesPanel
+        from planner.gui.panels.side_panel import SidePanel
         from planner.gui.panels.status_line import StatusLine
-        from planner.gui.panels.why_panel import WhyPanel
         from planner.gui.views.chart_state import charts_of
         from planner.gui.views.lifecycle import LifecycleView
         from planner.gui.views.table import FigureView
@@ -98,12 +98,13 @@ class MainWindow(QMainWindow):
         self.notice = NoticePanel(session)
         self.chart = LifecycleView(session, self.theme)
         self.table = FigureView(session, self.theme, FigureTable(), charts_of, "Figures and verdicts")
-        self.why = WhyPanel(session, self.theme)
+        self.side = SidePanel(session, self.theme)
+        self.why = self.side.why
         self.status = StatusLine(session)
         _clear(self.pages.lifecycle)
         for column, widgets in (
             (self._left, (self.model_panel, self.phases_panel, self.gpu_panel)),
-            (self._right, (self.why,)),
+            (self._right, (self.side,)),
         ):
             for index, widget in enumerate(widgets):
                 column.addWidget(widget, 1 if index == len(widgets) // 2 else 0)
@@ -205,6 +206,7 @@ class MainWindow(QMainWindow):
             "copy_chart": self.copy_chart,
             "copy_table": self.copy_table,
             **{page.name: partial(self.pages.open, page.name) for page in PAGES},
+            "advise": self.side.open_advice,
             "model": self.pick_model,
             "gpus": self.add_gpus,
             "servers": self.edit_servers,

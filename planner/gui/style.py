@@ -27,6 +27,7 @@ QLabel[role="title"] {{ font-size: 14px; font-weight: 600; }}
 QLabel[role="label"] {{ color: {t.label}; }}
 QLabel[role="hint"] {{ color: {t.muted}; font-size: 12px; }}
 QLabel[role="error"] {{ color: {t.bad}; font-size: 12px; }}
+QLabel[role="good"] {{ color: {t.ok}; font-size: 12px; }}
 QLabel[role="warning"] {{ color: {t.warn}; font-size: 12px; }}
 QLabel[role="notice"] {{ color: {t.bad}; background: {t.bad_soft}; border-radius: 6px; padding: 5px 9px;
   font-size: 12px; }}

@@ -1,10 +1,10 @@
 """Why? — the right side: the formula behind the segment that was clicked, or the phase's terms by size."""
 
-from PySide6.QtCore import Qt, QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtWidgets import QTextBrowser, QVBoxLayout, QWidget
 
 from planner.engine.term import HOST_COMPONENTS
-from planner.gui.panels.why_text import why_html, why_title
+from planner.gui.panels.why_text import ADVICE_LINK, why_html, why_title
 from planner.gui.session import Session
 from planner.gui.theme import Theme
 from planner.gui.widgets.properties import text_label
@@ -14,6 +14,8 @@ _DELAY_MS = 60
 
 
 class WhyPanel(QWidget):
+    advice_wanted = Signal()
+
     def __init__(self, session: Session, theme: Theme) -> None:
         super().__init__()
         self.setProperty("surface", "panel")
@@ -61,5 +63,8 @@ class WhyPanel(QWidget):
             self.body.setHtml(html)
 
     def _on_link(self, url: QUrl) -> None:
+        if url.toString() == ADVICE_LINK:
+            self.advice_wanted.emit()
+            return
         name = url.toString().removeprefix("component:")
         self._session.look_at(component=next((item for item in HOST_COMPONENTS if item == name), None))

@@ -4,7 +4,7 @@ from html import escape
 
 from planner.chart.moments import moment_text
 from planner.chart.names import COMPONENT_NAMES, PHASE_NAMES
-from planner.engine.plan import PhaseName, PhasePlan
+from planner.engine.plan import PhaseName, PhasePlan, Verdict
 from planner.engine.term import Component, Term
 from planner.gui.cautions import cautions
 from planner.gui.panels.layout_text import layout_tables
@@ -15,6 +15,9 @@ from planner.gui.tokens import Tokens
 from planner.gui.verdicts import judged, verdict_sentence
 from planner.gui.words import fine_size, strong
 from planner.units import SizeUnit, format_size
+
+ADVICE_LINK = "advice:"
+"""What a link to the advisor points at."""
 
 
 def why_title(state: State, phase: PhaseName, component: Component | None, unit: SizeUnit) -> str:
@@ -45,7 +48,7 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
     if verdict is not None and gpu is not None and plan.peak.process_bytes:
         sentence = verdict_sentence(verdict, gpu.name, unit, gpu.capacities.usable_bytes)
         colour = {"fits": tokens.ok, "tight": tokens.warn, "oom": tokens.bad}.get(verdict.verdict, tokens.muted)
-        parts.append(f'<p style="color:{colour}">{escape(sentence)}</p>')
+        parts.append(f'<p style="color:{colour}">{escape(sentence)}{_advice(verdict, tokens)}</p>')
     if plan.peak.process_bytes:
         peak = plan.peak
         moment = plan.moments.get(peak.moment)
@@ -67,6 +70,13 @@ def _phase_html(state: State, phase: PhaseName, plan: PhasePlan, unit: SizeUnit,
             paragraph(f"Not stated by the model, so as its class has it: {', '.join(state.spec.assumed)}.", tokens)
         )
     return "".join(parts)
+
+
+def _advice(verdict: Verdict, tokens: Tokens) -> str:
+    """A link to the advisor, where there is something to advise."""
+    if verdict.verdict not in ("tight", "oom"):
+        return ""
+    return f' <a href="{ADVICE_LINK}" style="color:{tokens.accent_ink}">What would make it fit?</a>'
 
 
 def _totals(plan: PhasePlan, unit: SizeUnit, tokens: Tokens) -> str:
