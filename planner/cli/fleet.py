@@ -23,7 +23,7 @@ def command(
         list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only this phase; repeat it for more.")
     ] = None,
     vendor: Annotated[str | None, typer.Option("--vendor", help="Only this vendor's, such as nvidia.")] = None,
-    segment: Annotated[str | None, typer.Option("--segment", help="Only these, such as datacenter.")] = None,
+    segment: Annotated[str | None, typer.Option("--segment", help="Only this kind, such as data-centre.")] = None,
     least: Annotated[float, typer.Option("--min-memory", metavar="GB", help="Only GPUs of at least this label.")] = 0.0,
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, max=1024, help="No more GPUs than these.")] = 1024,
     sort: Annotated[SortBy, typer.Option("--sort", help="By memory bought, number of GPUs, or name.")] = "memory",

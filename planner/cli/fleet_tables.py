@@ -35,8 +35,8 @@ def print_fleet(rows: Sequence[Row], unit: SizeUnit) -> None:
 
 def _count(answer: Answer) -> str:
     if answer.best is None:
-        return "[red]no[/]"
-    return f"[green]{answer.best.gpus}[/]" if answer.best.gpus == 1 else str(answer.best.gpus)
+        return f"[{'red' if answer.refusal is None else 'magenta'}]{answer.short}[/]"
+    return f"[green]{answer.short}[/]" if answer.best.gpus == 1 else answer.short
 
 
 def _binding(row: Row) -> str:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.page_list import EXPLORE, HOST, TIMELINE
+from planner.gui.page_list import EXPLORE, FLEET, HOST, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 
@@ -75,6 +75,31 @@ def take_explore(window: MainWindow, folder: Path) -> None:
     window.choose_theme("light")
 
 
+def take_fleet(window: MainWindow, folder: Path) -> None:
+    """The fleet: GPUs of data centres with the layout of one, and all kinds of them in the dark."""
+    session = window.session
+    window.resize(1440, 900)
+    session.look_at(phase="training", component=None)
+    window.pages.open(FLEET)
+    view = window.pages.view(FLEET)
+    settle()
+    while view.search.busy:
+        settle(50)
+    view.filter.kind.setCurrentIndex(1)
+    view.table.sort(view.table.bought)
+    view.grid.setCurrentIndex(view.table.index(view.table.place_of("l40s") or 0, 3))
+    view.grid.setFocus()
+    take(window, folder / "fleet.png")
+    window.choose_theme("dark")
+    window.resize(1280, 720)
+    view.filter.kind.setCurrentIndex(0)
+    view.filter.search.setText("16 gb")
+    view.grid.setCurrentIndex(view.table.index(view.table.place_of("t4") or 0, 3))
+    take(window, folder / "fleet-dark.png")
+    view.filter.search.clear()
+    window.choose_theme("light")
+
+
 def take_host(window: MainWindow, folder: Path) -> None:
     """The view of host RAM and storage: on a large server, on one too small, and with names that are too long."""
     session = window.session
@@ -128,6 +153,7 @@ def main(folder: Path) -> None:
         take(window, folder / "small.png")
         take_timeline(window, folder)
         take_explore(window, folder)
+        take_fleet(window, folder)
         take_host(window, folder)
         session.undo_stack.setClean()
         window.close()

@@ -27,6 +27,8 @@ UNEVEN = frozenset({"pipeline_uneven"})
 EMULATED = ("no_bf16",)
 """What a GPU only imitates, slowly: allowed where it is at hand, but no reason to buy it."""
 
+_FORMATS = ("bf16", "fp8", "fp4")
+
 
 class CalledOffError(PlannerError):
     """Somebody called the search off."""
@@ -61,6 +63,16 @@ class Answer:
     """GPUs of this type in one server, as the layouts take it."""
     refusal: Issue | None = None
     """The rule that refuses every layout, where one does: such as a number format that the GPU lacks."""
+
+    @property
+    def short(self) -> str:
+        """`16`; `no bf16` for a number format that the GPU lacks, `refused` by another rule; `no` where none helps."""
+        if self.best is not None:
+            return str(self.best.gpus)
+        if self.refusal is None:
+            return "no"
+        lacking = next((name for name in _FORMATS if self.refusal.code.startswith(f"no_{name}")), None)
+        return f"no {lacking}" if lacking else "refused"
 
 
 @dataclass

@@ -7,22 +7,13 @@ from planner.hardware import Gpu
 from planner.units import SizeUnit, format_size
 
 NOT_YET = "…"
-_FORMATS = ("bf16", "fp8", "fp4")
 
 
 def pill_text(answer: Answer | None, *, known: bool = True) -> str:
-    """`1`, `16`, `no bf16` for a number format that the GPU lacks, `no` where no number of them helps.
-
-    `?` where it is not `known` how much of its memory is usable.
-    """
+    """The answer in short; `?` where it is not `known` how much of the GPU's memory is usable."""
     if answer is None:
         return NOT_YET
-    if answer.best is not None:
-        return str(answer.best.gpus)
-    if answer.refusal is not None:
-        lacking = next((name for name in _FORMATS if answer.refusal.code.startswith(f"no_{name}")), None)
-        return f"no {lacking}" if lacking else "refused"
-    return "no" if known else "?"
+    return answer.short if known else "?"
 
 
 def answer_sentence(gpu: Gpu, phase: PhaseName, answer: Answer | None, unit: SizeUnit) -> str:

@@ -169,7 +169,7 @@ def test_each_gpu_gets_the_largest_micro_batch_that_it_holds() -> None:
 
 
 def test_three_gpus_are_an_answer_where_two_are_too_few() -> None:
-    """128 requests of 8 192 tokens take 128 GiB of cache: with the weights too much for two A100s, but not for three."""
+    """128 requests of 8 192 tokens take 128 GiB of cache: with weights too much for two A100s, but not for three."""
     scenario = planned({"serving": {"concurrent_sequences": 128, "context_length": 8192}})
     (answer,) = search(scenario, "serving", load_catalog(), ["a100-sxm4-80gb"]).values()
     assert answer.best is not None
