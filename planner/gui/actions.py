@@ -43,7 +43,7 @@ COMMANDS = (
     Command("copy_chart", "&Copy chart", "Ctrl+Shift+C", "Copy chart", "Copy as an image"),
     Command("copy_table", "Copy &table", "Ctrl+Alt+C"),
     *(Command(page.name, page.text, page.keys) for page in PAGES),
-    Command("advise", "&Make it fit…", "Ctrl+Shift+F", tip="Find what would make the phase fit"),
+    Command("advise", "Ma&ke it fit…", "Ctrl+Shift+F", tip="Find what would make the phase fit"),
     Command("model", "Pick &model", "Ctrl+M"),
     Command("gpus", "Add &GPUs…", "Ctrl+G"),
     Command("servers", "Ser&vers…", "Ctrl+Shift+G"),

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.page_list import EXPLORE, FLEET, HOST, TIMELINE
+from planner.gui.page_list import EXPLORE, FLEET, HOST, LIFECYCLE, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 
@@ -100,6 +100,28 @@ def take_fleet(window: MainWindow, folder: Path) -> None:
     window.choose_theme("light")
 
 
+def take_advice(window: MainWindow, folder: Path) -> None:
+    """What would make it fit: training on a small GPU, and serving in the dark on a small screen."""
+    session = window.session
+    window.resize(1440, 900)
+    window.pages.open(LIFECYCLE)
+    session.edit(("hardware", "judge"), "rtx-4090")
+    session.look_at(phase="training", component=None)
+    window.side.open_advice()
+    panel = window.side.advice
+    for name, phase in (("advice.png", "training"), ("advice-dark.png", "serving")):
+        session.look_at(phase=phase, component=None)
+        panel.search()
+        while panel.busy:
+            settle(50)
+        take(window, folder / name)
+        window.choose_theme("dark")
+        window.resize(1280, 720)
+    window.choose_theme("light")
+    window.side.tabs.setCurrentIndex(0)
+    window.undo_stack.undo()
+
+
 def take_host(window: MainWindow, folder: Path) -> None:
     """The view of host RAM and storage: on a large server, on one too small, and with names that are too long."""
     session = window.session
@@ -154,6 +176,7 @@ def main(folder: Path) -> None:
         take_timeline(window, folder)
         take_explore(window, folder)
         take_fleet(window, folder)
+        take_advice(window, folder)
         take_host(window, folder)
         session.undo_stack.setClean()
         window.close()

@@ -33,6 +33,6 @@ class AdviceCard(QFrame):
         self.button.clicked.connect(lambda: self.applied.emit(self.suggestion))
         row = QHBoxLayout()
         row.setContentsMargins(0, 2, 0, 0)
-        row.addWidget(text_label(LEVEL_TEXTS[suggestion.level], LEVEL_ROLES[suggestion.level]), 1)
+        row.addWidget(text_label(LEVEL_TEXTS[suggestion.level], LEVEL_ROLES[suggestion.level], wrap=True), 1)
         row.addWidget(self.button)
         column.addLayout(row)

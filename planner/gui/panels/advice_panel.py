@@ -60,7 +60,7 @@ class AdvicePanel(QWidget):
         row.addWidget(self._progress, 1)
         row.addWidget(self.stop)
         self._list = QVBoxLayout()
-        self._list.setContentsMargins(0, 0, 8, 0)
+        self._list.setContentsMargins(0, 0, 6, 0)
         self._list.setSpacing(8)
         column = QVBoxLayout(self)
         column.setContentsMargins(14, 14, 6, 8)

@@ -1,6 +1,6 @@
 """The right side: why a figure is what it is, and what would make a phase fit, one of which is seen."""
 
-from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from planner.gui.panels.why_panel import WhyPanel
 from planner.gui.session import Session
@@ -27,9 +27,12 @@ class SidePanel(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.why)
         column = QVBoxLayout(self)
-        column.setContentsMargins(14, 4, 0, 0)
+        column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.tabs)
+        heading = QHBoxLayout()
+        heading.setContentsMargins(14, 0, 8, 0)
+        heading.addWidget(self.tabs)
+        column.addLayout(heading)
         column.addWidget(self._stack, 1)
 
     def open_advice(self) -> None:
