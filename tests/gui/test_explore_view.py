@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QApplication, QComboBox, QTabBar
+from PySide6.QtWidgets import QApplication, QComboBox
 
 from planner.chart.paint import paint
 from planner.gui.page_list import EXPLORE, LIFECYCLE
@@ -16,7 +16,7 @@ BATCH = ("phases", "training", "micro_batch_size")
 @pytest.fixture
 def view(window, qtbot):
     """The view, opened by its tab, with its plot and the first curve."""
-    tabs = window.findChild(QTabBar)
+    tabs = window.pages.tabs
     qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(EXPLORE)).center())
     window.pages.view(EXPLORE).card.load_plot()
     settle(window.pages.view(EXPLORE), qtbot)

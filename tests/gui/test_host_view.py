@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage, QPainter, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QTabBar
+from PySide6.QtWidgets import QApplication, QFileDialog
 
 from planner.chart.paint import paint
 from planner.engine.plan import programme
@@ -21,7 +21,7 @@ RAM, DISK = ("hardware", "host_ram_bytes"), ("hardware", "nvme_bytes")
 @pytest.fixture
 def host(window, qtbot):
     """The view, opened by its tab, with its plots."""
-    tabs = window.findChild(QTabBar)
+    tabs = window.pages.tabs
     qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(HOST)).center())
     for card in (window.pages.view(HOST).ram, window.pages.view(HOST).storage):
         card.load_plot()
@@ -264,7 +264,7 @@ def test_charts_and_table_are_named_and_described_for_screen_readers(window, hos
     assert host.storage.plot.accessibleName() == "Storage chart"
     assert "Training (1 × 8k): " in host.ram.accessibleDescription()
     assert "All phases: " in host.storage.accessibleDescription()
-    assert window.findChild(QTabBar).accessibleName() == "Views"
+    assert window.pages.tabs.accessibleName() == "Views"
 
 
 def test_tab_goes_through_the_view_and_brings_its_parts_into_sight(window, host, qtbot):

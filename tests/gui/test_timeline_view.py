@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QTabBar
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog
 
 from planner.chart.paint import paint
 from planner.gui.page_list import LIFECYCLE, TIMELINE
@@ -15,7 +15,7 @@ from planner.units import GIB
 @pytest.fixture
 def view(window, qtbot):
     """The view, opened by its tab, with its plot."""
-    tabs = window.findChild(QTabBar)
+    tabs = window.pages.tabs
     qtbot.mouseClick(tabs, Qt.MouseButton.LeftButton, pos=tabs.tabRect(index_of(TIMELINE)).center())
     window.pages.view(TIMELINE).card.load_plot()
     return window.pages.view(TIMELINE)
