@@ -226,7 +226,7 @@ def test_a_view_out_of_sight_catches_up_when_it_is_shown(window, host):
 def test_both_charts_are_copied_as_one_image_and_as_tables(host, drive, qtbot):
     drive.do("copy_chart")
     image = QApplication.clipboard().image()
-    assert (image.width(), image.height()) == (1920, 2240)
+    assert (image.width(), image.height()) == (1920, 2560)
     drive.do("copy_table")
     whole = QApplication.clipboard().text()
     assert whole.startswith("Phase\tData (GiB)\tWeights (GiB)")
