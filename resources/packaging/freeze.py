@@ -16,6 +16,7 @@ CHECKOUT = HERE.parent.parent
 PYINSTALLER = "pyinstaller>=6.16,<7"
 XCB_LIBRARIES = ("xcb-cursor", "xcb-icccm", "xcb-image", "xcb-keysyms", "xcb-randr", "xcb-render-util", "xcb-xkb")
 """What PyInstaller only bundles where the building machine has it; without them the program dies on X11."""
+KNOWN_LICENCES = re.compile(r"MIT|BSD|Apache|PSF|Python Software|LGPL|MPL|ISC|Zlib")
 
 
 class BuildError(Exception):
@@ -142,8 +143,17 @@ def _check_folder(folder: Path) -> None:
 def _write_licences(python: Path, folder: Path) -> None:
     """The licences of everything that is bundled, one folder for each, and a list for the About window."""
     told = subprocess.run([python, HERE / "licences.py", folder], check=True, capture_output=True, text=True)
-    if not json.loads(told.stdout):
+    check_licences(json.loads(told.stdout))
+
+
+def check_licences(listed: list[dict[str, str]]) -> None:
+    """Fail on a licence that nobody has looked at: what is shipped is permissive, or Qt under the LGPL."""
+    if not listed:
         raise BuildError("No licence was found for what is bundled.")
+    unknown = [entry for entry in listed if not KNOWN_LICENCES.search(entry["licence"])]
+    if unknown:
+        names = ", ".join(f"{entry['name']} ({entry['licence'] or 'none stated'})" for entry in unknown)
+        raise BuildError(f"Look at the licence of {names} before it is shipped.")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from speed import slower_than_source
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILD = CHECKOUT / "resources/packaging/build.py"
 LARGEST_FOLDER, LARGEST_DEB = 240e6, 70e6
-REPORTS = ("html", "pdf", "xlsx", "md", "csv")
+REPORTS = ("html", "pdf", "xlsx", "pptx", "md", "csv")
 SLOWEST = 1.2
 """Time to the first window, against that from source."""
 NEEDED = ("debootstrap", "makeself", "Xvfb", "xdotool", "openbox", "import")

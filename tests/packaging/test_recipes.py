@@ -181,7 +181,15 @@ def test_every_licence_is_written_down(tmp_path):
     assert "BSD" in listed["numpy"]["licence"]
     assert "LGPL" in listed["PySide6_Essentials"]["licence"]
     assert "pip" not in listed
+    shipped = {"numpy", "PySide6_Essentials", "pydantic", "rich", "typer", "python-pptx", "lxml"}
+    import_module("freeze").check_licences([entry for name, entry in listed.items() if name in shipped])
     assert (tmp_path / "numpy").is_dir()
+
+
+def test_a_licence_that_nobody_has_looked_at_stops_the_build():
+    freeze = import_module("freeze")
+    with pytest.raises(freeze.BuildError, match="secret-tool"):
+        freeze.check_licences([{"name": "secret-tool", "version": "1", "licence": "Proprietary"}])
 
 
 def _offscreen():
