@@ -6,7 +6,16 @@ from collections.abc import Mapping
 import PySide6
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QIcon, QKeySequence
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from planner import __version__
 from planner.gui.widgets.properties import text_label
@@ -76,7 +85,16 @@ class AboutDialog(QDialog):
         column.setContentsMargins(20, 20, 20, 14)
         column.setSpacing(16)
         column.addLayout(row)
-        column.addWidget(_close(self))
+        buttons = _close(self)
+        self.licences = QPushButton("&Licences…")
+        self.licences.clicked.connect(self._show_licences)
+        buttons.addButton(self.licences, QDialogButtonBox.ButtonRole.ActionRole)
+        column.addWidget(buttons)
+
+    def _show_licences(self) -> None:
+        from planner.gui.dialogs.licences_dialog import LicencesDialog
+
+        LicencesDialog(self).exec()
 
 
 def _close(dialog: QDialog) -> QDialogButtonBox:
