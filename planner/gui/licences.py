@@ -11,7 +11,17 @@ from planner.resources import resource
 _BEGINNINGS = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _NEEDED = (
-    *("jinja2", "lxml", "numpy", "Pillow", "platformdirs", "pydantic", "pyqtgraph", "PySide6-Essentials"),
+    *(
+        "jinja2",
+        "lxml",
+        "numpy",
+        "nvidia-ml-py",
+        "Pillow",
+        "platformdirs",
+        "pydantic",
+        "pyqtgraph",
+        "PySide6-Essentials",
+    ),
     *("python-pptx", "rich", "typer", "xlsxwriter"),
 )
 """Where the program runs from its sources, nothing tells what it needs."""

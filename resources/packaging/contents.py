@@ -35,7 +35,7 @@ EXCLUDED_MODULES = (
 )
 TOOLS = ("altgraph", "packaging", "pip", "pyinstaller", "pyinstaller-hooks-contrib", "setuptools", "wheel")
 """What is only there to build with, and is not shipped."""
-HIDDEN_MODULES = ("PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets", "PySide6.QtSvg", "PySide6.QtTest", "pydoc")
+HIDDEN_MODULES = ("PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets", "PySide6.QtSvg", "PySide6.QtTest", "pydoc", "pynvml")
 """Imported by name at run time, where a freezer cannot see it."""
 
 _DROPPED = re.compile(

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from planner.gui.dialogs.gpu_table import GpuTable
+from planner.gui.dialogs.machine_gpus import MachineGpus
 from planner.gui.dialogs.own_card import OwnCard
 from planner.gui.forms.editors import QuietComboBox
 from planner.gui.icons import icon
@@ -53,6 +54,7 @@ class GpuDialog(QDialog):
         self.add = QPushButton("&Add to comparison")
         self.add.setDefault(True)
         self.own_card = OwnCard()
+        self.machine = MachineGpus(catalogue.gpus.values(), unit)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         self._lay_out(buttons)
@@ -63,6 +65,7 @@ class GpuDialog(QDialog):
         self.view.doubleClicked.connect(self._add)
         self.add.clicked.connect(self._add)
         self.own_card.chosen.connect(self._take)
+        self.machine.chosen.connect(self._take)
         self._filter()
 
     def _lay_out(self, buttons: QDialogButtonBox) -> None:
@@ -85,6 +88,7 @@ class GpuDialog(QDialog):
         column.addLayout(grid)
         column.addWidget(self.view, 1)
         column.addLayout(pick)
+        column.addWidget(self.machine)
         column.addWidget(self.own_card)
         column.addWidget(buttons)
 
