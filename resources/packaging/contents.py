@@ -48,7 +48,11 @@ _DROPPED = re.compile(
     | (^|/)lib(gtk-3|gdk-3|gdk_pixbuf|pango\w*|cairo|cairo-gobject|atk-1|atk-bridge|atspi|epoxy)[-.0-9]*\.so
     | (^|/)lib(pixman-1|thai|datrie)\.so
     | (^|/)lib(Qt6Quick|Qt6Qml|Qt6Network|Qt6Pdf|Qt6Sql|Qt6VirtualKeyboard|Qt6Designer|Qt6Help|Qt6EglF[sS])\w*\.so
-    | (^|/)PIL/_(avif|webp|imagingcms|imagingtk)\. | (^|/)pillow\.libs/lib(avif|webp\w*|sharpyuv|lcms2)-
+    | (^|/)PIL/_(avif|webp|imagingcms|imagingft|imagingtk)\.
+    | (^|/)pillow\.libs/lib(avif|webp\w*|sharpyuv|lcms2|freetype|harfbuzz|brotli\w*)-
+    | (^|/)PIL/(?!Bmp|Gif|Jpeg|Png|Ppm|Tiff)\w+ImagePlugin\.
+    | (^|/)lxml/(html|isoschematron|includes)/ | (^|/)numpy/f2py/
+    | (^|/)pygments/lexers/(?!__init__|_mapping|special|text)\w+\.
     | /_resources/(packaging|screenshots|docs)/
     | (^|/)numpy/(_core/)?tests/ | (^|/)pyqtgraph/examples/ | (^|/)PySide6/(scripts|typesystems|glue|include)/
     """,

@@ -107,8 +107,8 @@ def _write_share(icons: Path, share: Path) -> None:
 
 
 def _strip_python(folder: Path) -> None:
-    """Take the debugging symbols out of Python's library, which are three quarters of it; numpy's would break."""
-    for library in folder.rglob("libpython3*.so*"):
+    """Take debugging symbols out of Python's own libraries, where they are most of them; numpy's would break."""
+    for library in (*folder.rglob("libpython3*.so*"), *folder.rglob("lib-dynload/*.so")):
         subprocess.run(["strip", "--strip-unneeded", library], check=True)
 
 
