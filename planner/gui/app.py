@@ -1,10 +1,14 @@
 """Starts the window, with the file the program was called with."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planner.chart.spec import ChartSpec
 from planner.gui.errors import FAILED, give_up
 from planner.gui.first_picture import recall, remember
+
+if TYPE_CHECKING:
+    from planner.gui.main_window import MainWindow
 
 
 def run(path: Path | None, exit_after_first_paint: bool = False) -> int:
@@ -48,9 +52,23 @@ def _run(path: Path | None, exit_after_first_paint: bool) -> int:
     if path is not None and exit_after_first_paint:
         window.documents.read(path)
     window.show()
-    if path is not None and not exit_after_first_paint:
-        QTimer.singleShot(0, window, lambda: window.documents.take(path))
+    if not exit_after_first_paint:
+        window.first_painted.connect(
+            lambda: QTimer.singleShot(_AFTER_START_MS, window, lambda: _open(window, path)),
+            Qt.ConnectionType.SingleShotConnection,
+        )
     return app.exec()
+
+
+def _open(window: "MainWindow", path: Path | None) -> None:
+    """Open the file that was named; then ask about plans that were lost."""
+    if path is not None:
+        window.documents.take(path)
+    window.documents.offer_lost_plans()
+
+
+_AFTER_START_MS = 50
+"""Time for the window to be filled after its first picture."""
 
 
 _AFTER_PAINT_MS = 10

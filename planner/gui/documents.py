@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from planner.errors import PlannerError
+from planner.gui.journal import Journal, Lost, forget, lost_plans
 from planner.gui.session import Session
 from planner.gui.settings import Settings
 from planner.gui.words import MODEL_SUFFIXES, PLAN_SUFFIX
@@ -34,6 +35,26 @@ class Documents(QObject):
         self._session = session
         self._settings = settings
         self._window = window
+        self.journal = Journal(session)
+
+    def offer_lost_plans(self) -> None:
+        """Ask about plans of a session that ended unexpectedly, where there are any."""
+        lost = lost_plans()
+        if not lost:
+            return
+        from planner.gui.dialogs.recovery_dialog import RecoveryDialog
+
+        dialog = RecoveryDialog(lost, self._window)
+        dialog.recovered.connect(self._recover)
+        dialog.discarded.connect(forget)
+        dialog.exec()
+
+    def _recover(self, lost: Lost) -> None:
+        if self.may_close():
+            self._session.recover(lost.scenario, lost.path)
+            self.journal.write()  # before the old one goes
+            forget(lost)
+            self.opened.emit("The plan is open again; it is not saved yet")
 
     def new(self) -> None:
         if self.may_close():

@@ -284,6 +284,8 @@ class MainWindow(QMainWindow):
         if self.filled and not self.documents.may_close():
             event.ignore()
             return
+        if self.filled:
+            self.documents.journal.close()
         self.settings.keep_bytes("window", self.saveGeometry())
         self.settings.keep_bytes("columns", self.columns.saveState())
         event.accept()

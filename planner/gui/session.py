@@ -113,6 +113,12 @@ class Session(QObject):
         self._take(scenario)
         self.document_changed.emit()
 
+    def recover(self, scenario: Scenario, path: Path | None) -> None:
+        """Take a scenario that was never saved as the open document, with something to save."""
+        self.start_with(scenario, path)
+        self.undo_stack.resetClean()
+        self.document_changed.emit()
+
     def save(self, path: Path) -> None:
         """Write the scenario to `path`, which becomes the document's file."""
         save_scenario(self.state.scenario, path)
