@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from planner.errors import PlannerError
+from planner.gui.file_lock import FileLock
 from planner.gui.journal import Journal, Lost, forget, lost_plans
 from planner.gui.session import Session
 from planner.gui.settings import Settings
@@ -36,6 +37,7 @@ class Documents(QObject):
         self._settings = settings
         self._window = window
         self.journal = Journal(session)
+        self.lock = FileLock(session)
 
     def offer_lost_plans(self) -> None:
         """Ask about plans of a session that ended unexpectedly, where there are any."""
@@ -90,12 +92,28 @@ class Documents(QObject):
 
     def open_file(self, path: Path) -> bool:
         """Make a file the open plan; returns whether that went well. Never asks about unsaved changes."""
+        taken = self.lock.is_taken(path)
+        if taken and not self._wants_copy(path):
+            return False
         try:
-            self._open(path)
+            self._open(path, as_copy=taken)
         except PlannerError as error:
             self.tell("The plan could not be opened", error.message)
             return False
         return True
+
+    def _wants_copy(self, path: Path) -> bool:
+        """Ask whether a plan that another window has open is to be opened as a copy."""
+        button = QMessageBox.StandardButton
+        box = QMessageBox(self._window)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setIcon(QMessageBox.Icon.Question)
+        box.setWindowTitle("Open plan")
+        box.setText(f"“{path.name}” is open in another window.")
+        box.setInformativeText("Open a copy of it here? Saving the copy asks for a name.")
+        box.setStandardButtons(button.Open | button.Cancel)
+        box.setDefaultButton(button.Open)
+        return box.exec() == button.Open
 
     def import_model(self, path: Path) -> bool:
         """Take a model from a file or folder, in one step that can be undone."""
@@ -162,17 +180,20 @@ class Documents(QObject):
         box.setInformativeText(why)
         box.exec()
 
-    def _open(self, path: Path) -> None:
+    def _open(self, path: Path, *, as_copy: bool = False) -> None:
         if _is_report(path):
             from planner.report.opening import load_report
 
             self._session.start_with(load_report(path))  # without a file: saving must not replace the report
         else:
-            self._session.start_with(load_scenario(path), path)
+            self._session.start_with(load_scenario(path), None if as_copy else path)
         self._remember(path)
         self.opened.emit(f"Opened {path.name}")
 
     def _write(self, path: Path) -> bool:
+        if self.lock.is_taken(path):
+            self.tell("The plan could not be saved", f"“{path.name}” is open in another window. Choose another name.")
+            return False
         try:
             self._session.save(path)
         except PlannerError as error:

@@ -286,6 +286,7 @@ class MainWindow(QMainWindow):
             return
         if self.filled:
             self.documents.journal.close()
+            self.documents.lock.release()
         self.settings.keep_bytes("window", self.saveGeometry())
         self.settings.keep_bytes("columns", self.columns.saveState())
         event.accept()
