@@ -72,12 +72,16 @@ class Actions:
         self._unit = unit
 
     def fill_menus(self, bar: QMenuBar) -> None:
-        file_menu = self._menu(bar, "&File", "new", "open")
+        file_menu = self._menu(bar, "&File", "new")
+        self.new_from = file_menu.addMenu("New from prese&t")
+        self._extend(file_menu, "open")
         self.recent = file_menu.addMenu("Open &recent")
         imports = ("import", "import_folder", "hub")
         self._extend(file_menu, "", "save", "save_as", "", *imports, "", "export", "report", "", "quit")
         edits = ("undo", "redo", "", "copy_chart", "copy_table", "", "rename", "model", "dimensions", "gpus", "servers")
-        self._menu(bar, "&Edit", *edits, "", "advise")
+        edit_menu = self._menu(bar, "&Edit", *edits, "")
+        self.workloads = edit_menu.addMenu("&Workload for this model")
+        self._extend(edit_menu, "advise")
         view = self._menu(bar, "&View", *(page.name for page in PAGES))
         view.addSection("Theme")
         view.addActions(self.themes.actions())

@@ -85,6 +85,7 @@ class MainWindow(QMainWindow):
         from planner.gui.panels.phases_panel import PhasesPanel
         from planner.gui.panels.side_panel import SidePanel
         from planner.gui.panels.status_line import StatusLine
+        from planner.gui.presets import fill_presets
         from planner.gui.views.chart_state import charts_of
         from planner.gui.views.lifecycle import LifecycleView
         from planner.gui.views.table import FigureView
@@ -114,6 +115,7 @@ class MainWindow(QMainWindow):
         self.status.setFixedHeight(STATUS_HEIGHT)
         self.setStatusBar(self.status)
         self.model_panel.set_compact(self.height() < _ROOMY_HEIGHT)
+        fill_presets(self.actions_.new_from, self.actions_.workloads, self.documents, session)
         self._connect(session)
         self.filled = True
 
