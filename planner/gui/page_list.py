@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.gui.theme import Theme
     from planner.gui.views.page_view import PageView
 
-LIFECYCLE, TIMELINE, EXPLORE, HOST, FLEET = "lifecycle", "timeline", "explore", "host", "fleet"
+LIFECYCLE, TIMELINE, EXPLORE, HOST, FLEET, COMPARE = "lifecycle", "timeline", "explore", "host", "fleet", "compare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,12 @@ def _fleet(session: "Session", theme: "Theme") -> "PageView":
     return FleetView(session, theme)
 
 
+def _compare(session: "Session", theme: "Theme") -> "PageView":
+    from planner.gui.views.compare import CompareView
+
+    return CompareView(session, theme)
+
+
 PAGES = (
     Page(LIFECYCLE, "Lifecycle", "Li&fecycle", "Ctrl+1", "VRAM by lifecycle phase", None),
     Page(
@@ -91,6 +97,14 @@ PAGES = (
         "Ctrl+5",
         "Every GPU of the catalogue: how many each phase needs",
         _fleet,
+    ),
+    Page(
+        COMPARE,
+        "Compare",
+        "Co&mpare",
+        "Ctrl+6",
+        "Plans side by side: what each needs, and which fields differ",
+        _compare,
     ),
 )
 """In the order of their tabs."""
