@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication
 
 from planner.gui.application import build_window, make_application
 from planner.gui.main_window import MainWindow
-from planner.gui.page_list import EXPLORE, FLEET, HOST, LIFECYCLE, TIMELINE
+from planner.gui.page_list import COMPARE, EXPLORE, FLEET, HOST, LIFECYCLE, TIMELINE
 from planner.gui.settings import Settings
 from planner.units import GB, GIB
 
@@ -122,6 +122,29 @@ def take_advice(window: MainWindow, folder: Path) -> None:
     window.undo_stack.undo()
 
 
+def take_compare(window: MainWindow, folder: Path) -> None:
+    """Three plans of training side by side, and two of serving in the dark."""
+    session = window.session
+    window.resize(1440, 900)
+    session.look_at(phase="training", component=None)
+    window.pages.open(COMPARE)
+    view = window.pages.view(COMPARE)
+    view.keep("as planned")
+    session.edit(("phases", "training", "optimizer"), "adamw_8bit")
+    session.edit(("phases", "training", "loss_implementation"), "chunked")
+    view.keep("8-bit AdamW, chunked loss")
+    session.edit(("phases", "training", "parallelism", "zero_stage"), 3)
+    take(window, folder / "compare.png")
+    window.choose_theme("dark")
+    window.resize(1280, 720)
+    session.edit(("phases", "serving", "kv_cache_dtype"), "fp8")
+    session.look_at(phase="serving", component=None)
+    take(window, folder / "compare-dark.png")
+    window.choose_theme("light")
+    while window.undo_stack.canUndo():
+        window.undo_stack.undo()
+
+
 def take_host(window: MainWindow, folder: Path) -> None:
     """The view of host RAM and storage: on a large server, on one too small, and with names that are too long."""
     session = window.session
@@ -177,6 +200,7 @@ def main(folder: Path) -> None:
         take_explore(window, folder)
         take_fleet(window, folder)
         take_advice(window, folder)
+        take_compare(window, folder)
         take_host(window, folder)
         session.undo_stack.setClean()
         window.close()

@@ -34,14 +34,17 @@ def _use(root: Root, window: "subprocess.Popen[str]", picture: Path) -> None:
     _save(root, "ctrl+s", "/tmp/own.vramplan")
     assert '"Qwen/Qwen3-0.6B"' in (root.folder / "tmp/own.vramplan").read_text(), "another model was saved"
     subprocess.run(["import", "-display", _DISPLAY, "-window", "root", str(picture)], check=True)
-    _save(root, "ctrl+e", "/tmp/own.png")
+    _save(root, "ctrl+e", "/tmp/own.png", asks="Return")  # first how large, and on which ground
     _keys("ctrl+q")
     assert window.wait(_PATIENCE_SECONDS) == 0, "the program ended with an error"
 
 
-def _save(root: Root, keys: str, path: str) -> None:
+def _save(root: Root, keys: str, path: str, asks: str = "") -> None:
     _keys(keys)
     time.sleep(1.5)
+    if asks:
+        _keys(asks)
+        time.sleep(1.5)
     _keys("ctrl+a")
     _type(path)
     _keys("Return")
