@@ -72,7 +72,8 @@ def test_the_screenshots_of_the_readme_are_taken_by_a_script(tmp_path):
     subprocess.run([sys.executable, script, tmp_path], env=environment, capture_output=True, check=True, timeout=120)
     lifecycle = {"light.png", "dark.png", "oom.png", "small.png"}
     host = {"host.png", "host-dark.png", "host-small.png", "host-long-names.png"}
-    further = {f"{view}{suffix}.png" for view in ("timeline", "explore", "fleet", "advice", "compare") for suffix in ("", "-dark")}
+    views = ("timeline", "explore", "fleet", "advice", "compare")
+    further = {f"{view}{suffix}.png" for view in views for suffix in ("", "-dark")}
     assert {path.name for path in tmp_path.glob("*.png")} == lifecycle | host | further
 
 
