@@ -85,8 +85,12 @@ def _moved(first: Compared, last: Compared, phase: PhaseName, unit: SizeUnit) ->
     largest = sorted(changed, key=lambda name: -abs(changed[name]))[:_NAMED]
     if not largest:
         return f"“{last.name}” needs the same as “{first.name}”"
-    parts = ", ".join(f"{COMPONENT_NAMES[name].lower()} {_signed(changed[name], unit)}" for name in largest)
+    parts = ", ".join(f"{_lower(COMPONENT_NAMES[name])} {_signed(changed[name], unit)}" for name in largest)
     return one_line(f"“{last.name}” against “{first.name}”: {parts}")
+
+
+def _lower(name: str) -> str:
+    return name if name.split()[0].isupper() else name[:1].lower() + name[1:]
 
 
 def _signed(size: int, unit: SizeUnit) -> str:
