@@ -58,7 +58,7 @@ def _screen() -> Iterator[None]:
     server = subprocess.Popen(["Xvfb", _DISPLAY, "-screen", "0", "1440x900x24", "-nolisten", "tcp"])
     try:
         _wait(lambda: not _xdotool("getdisplaygeometry")[0], "the virtual screen does not come up")
-        manager = subprocess.Popen(["openbox"], env={"DISPLAY": _DISPLAY}, stderr=subprocess.DEVNULL)
+        manager = _manager()
         try:
             yield
         finally:
@@ -67,6 +67,16 @@ def _screen() -> Iterator[None]:
     finally:
         server.terminate()
         server.wait()
+
+
+def _manager() -> "subprocess.Popen[bytes]":
+    """The window manager; a screen that has just come up may turn it away."""
+    for _ in range(_PATIENCE_SECONDS):
+        started = subprocess.Popen(["openbox"], env={"DISPLAY": _DISPLAY}, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        if started.poll() is None:
+            return started
+    raise AssertionError("the window manager does not stay on the virtual screen")
 
 
 def _wait(ready: Callable[[], bool], otherwise: str) -> None:
