@@ -26,6 +26,9 @@ def command(
     segment: Annotated[str | None, typer.Option("--segment", help="Only this kind, such as data-centre.")] = None,
     least: Annotated[float, typer.Option("--min-memory", metavar="GB", help="Only GPUs of at least this label.")] = 0.0,
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, max=1024, help="No more GPUs than these.")] = 1024,
+    front: Annotated[
+        bool, typer.Option("--front", help="Also tell layouts on more GPUs with more headroom or less recomputation.")
+    ] = False,
     sort: Annotated[SortBy, typer.Option("--sort", help="By memory bought, number of GPUs, or name.")] = "memory",
     as_json: AsJson = False,
     unit: Unit = "GiB",
@@ -50,7 +53,7 @@ def command(
             tell(done, of)
             return True
 
-        rows = find_fleet(planned, catalog, gpus, phases, most=most, proceed=proceed)
+        rows = find_fleet(planned, catalog, gpus, phases, most=most, whole_front=front, proceed=proceed)
     if sort != "memory":
         rows = tuple(
             sorted(rows, key=lambda row: (row.gpus is None, row.gpus or 0) if sort == "gpus" else (row.gpu.title,))
@@ -61,9 +64,11 @@ def command(
         json.dump(fleet_json(rows, planned), sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
         return
-    from planner.cli.fleet_tables import print_fleet
+    from planner.cli.fleet_tables import print_fleet, print_fronts
 
     print_fleet(rows, unit)
+    if front:
+        print_fronts(rows, unit)
 
 
 def _chosen(

@@ -26,6 +26,7 @@ def _row(row: Row, scenario: Scenario) -> dict[str, Any]:
 def _answer(answer: Answer, scenario: Scenario) -> dict[str, Any]:
     return {
         "best": None if answer.best is None else _found(answer, answer.best, scenario),
+        "front": [_found(answer, found, scenario) for found in answer.front],
         "why": answer.why or None,
         "refused_by": None if answer.refusal is None else answer.refusal.code,
         "gpus_per_node": answer.per_server,

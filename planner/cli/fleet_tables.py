@@ -33,6 +33,25 @@ def print_fleet(rows: Sequence[Row], unit: SizeUnit) -> None:
     stdout().print(table)
 
 
+def print_fronts(rows: Sequence[Row], unit: SizeUnit) -> None:
+    """Print, for each GPU and phase, the layouts that none beats in GPUs, headroom and recomputation at once."""
+    for row in rows:
+        for phase, answer in row.answers.items():
+            if len(answer.front) < 2:
+                continue
+            title = f"{PHASE_NAMES[phase]} on {row.gpu.full_title}"
+            table = Table(box=SIMPLE_HEAD, padding=(0, 1), header_style="bold", title=escape(title))
+            table.title_justify = "left"
+            table.add_column("GPUs", justify="right")
+            table.add_column("Layout", overflow="fold")
+            table.add_column("Peak", justify="right", no_wrap=True)
+            table.add_column("Free", justify="right", no_wrap=True)
+            for found in answer.front:
+                sizes = (format_size(size, unit) for size in (found.process_bytes, found.headroom_bytes))
+                table.add_row(str(found.gpus), escape(found.layout.text), *sizes)
+            stdout().print(table)
+
+
 def _count(answer: Answer) -> str:
     if answer.best is None:
         return f"[{'red' if answer.refusal is None else 'magenta'}]{answer.short}[/]"

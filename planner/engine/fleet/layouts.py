@@ -16,6 +16,7 @@ RECOMPUTATION = ("none", "selective", "full")
 PIPELINES = ("megatron-core", "torchtitan")
 """Software that cuts models into stages, and sequences among ranks."""
 _DEGREES = (1, 2, 4, 8, 16)
+_EXPERT_DEGREES = (2, 4, 8, 16, 32, 64)
 _FEW = 6
 """Models of 61 or 94 layers have fewer equal divisions than these."""
 _DIVIDED = {"megatron-core": "megatron-distributed-optimizer", "torchtitan": "fsdp2"}
@@ -44,9 +45,16 @@ class Layout:
 
     @property
     def text(self) -> str:
-        """Such as `TP 8 · PP 4 · DP 2 · ZeRO-1 · full checkpointing`; `one GPU` where nothing is spread."""
-        degrees = (("TP", self.tensor), ("PP", self.pipeline), ("CP", self.context), ("DP", self.data))
+        """Such as `TP 8 · PP 4 · DP 2 · ZeRO-1 · full checkpointing`; `one GPU` where nothing is spread.
+
+        Copies that share nothing but the requests are `3 replicas`.
+        """
+        apart = self.zero_stage is None and self.expert == 1
+        data = 1 if apart else self.data
+        degrees = (("TP", self.tensor), ("PP", self.pipeline), ("CP", self.context), ("DP", data))
         words = [f"{name} {degree}" for name, degree in degrees if degree > 1]
+        if apart and self.data > 1:
+            words.append(f"{self.data} replicas")
         if self.expert > 1:
             words.append(f"EP {self.expert}")
         if self.zero_stage and self.data > 1:
@@ -87,7 +95,7 @@ def _of_steps(case: Case, step: TrainingStep, gpus: int) -> Iterator[Layout]:
                 if copy * data != gpus or updates % data or pipeline > updates // data:
                     continue
                 for stage in _stages(step, data, pipeline):
-                    for expert in _experts(case, tensor * data * context):
+                    for expert in _experts(case, data * context, tensor):
                         for kept in checkpoints:
                             yield Layout(tensor, pipeline, data, context, expert, stage, kept)
 
@@ -100,7 +108,7 @@ def _of_serving(case: Case, serving: Serving, gpus: int) -> Iterator[Layout]:
         for pipeline in _depths(case.spec.layers):
             data = gpus // (tensor * pipeline)
             if tensor * pipeline * data == gpus and data <= serving.concurrent_sequences:
-                for expert in _experts(case, tensor * data):
+                for expert in _experts(case, data, tensor):
                     yield Layout(tensor, pipeline, data, 1, expert)
 
 
@@ -129,12 +137,22 @@ def _stages(step: TrainingStep, data: int, pipeline: int) -> tuple[int | None, .
     return (3,) if step.activation_profile == "torchtitan" else tuple(sorted({step.parallelism.zero_stage, 1, 3}))
 
 
-def _experts(case: Case, most: int) -> tuple[int, ...]:
-    """Experts whole on every rank, or dealt to as many ranks as there are."""
+def _experts(case: Case, copies: int, tensor: int) -> tuple[int, ...]:
+    """Experts whole on every rank; dealt to as many ranks as there are copies; or to tensor-parallel ranks as well."""
     counts = [getattr(group.feed_forward, "experts", 0) for group in case.spec.stack.groups]
     fewest = min((count for count in counts if count), default=0)
-    largest = max((degree for degree in (2, 4, 8, 16, 32, 64) if degree <= most and fewest % degree == 0), default=1)
-    return (1, largest) if fewest and largest > 1 else (1,)
+    legal = [degree for degree in _EXPERT_DEGREES if fewest and fewest % degree == 0]
+    largest = (max((degree for degree in legal if degree <= most), default=1) for most in (copies, copies * tensor))
+    return tuple(sorted({1, *largest}))
+
+
+def _expert_tensor(case: Case, layout: Layout) -> int | None:
+    """Ranks that share one expert in Megatron Core, as many as there are for it; None for those of the other layers."""
+    if getattr(case.fields, "activation_profile", "") != "megatron-core" or layout.expert == 1:
+        return None
+    ranks = layout.tensor * layout.data * layout.context // layout.expert
+    found = max(degree for degree in range(1, layout.tensor + 1) if layout.tensor % degree == 0 and degree <= ranks)
+    return None if found == layout.tensor else found
 
 
 def checkpointing_of(step: TrainingStep) -> tuple[str, ...]:
@@ -165,6 +183,8 @@ def edits_of(case: Case, layout: Layout, micro_batch_size: int | None = None) ->
     edits: list[Edit] = [(case.path("parallelism", name), getattr(layout, name)) for name in names if name in known]
     if layout.pipeline == 1 and getattr(fields.parallelism, "pipeline_interleave", 1) > 1:
         edits.append((case.path("parallelism", "pipeline_interleave"), 1))
+    if (shared := _expert_tensor(case, layout)) != getattr(fields.parallelism, "expert_tensor", None):
+        edits.append((case.path("parallelism", "expert_tensor"), shared))
     if layout.data % getattr(fields.parallelism, "shard_replicas", 1):
         edits.append((case.path("parallelism", "shard_replicas"), 1))
     if isinstance(fields, TrainingStep):

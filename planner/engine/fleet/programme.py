@@ -43,6 +43,7 @@ def find_fleet(
     phases: Sequence[PhaseName] | None = None,
     *,
     most: int = MOST_GPUS,
+    whole_front: bool = False,
     proceed: Proceed = lambda _done, _of: True,
 ) -> tuple[Row, ...]:
     """A row for each GPU type, those with the fewest bytes to buy first. Raises `CalledOffError` and `PlannerError`."""
@@ -55,6 +56,6 @@ def find_fleet(
         def told(done: int, of: int, number: int = number) -> bool:
             return proceed(number * of + done, of * len(chosen))
 
-        found[phase] = search(scenario, phase, catalog, ids, most=most, proceed=told)
+        found[phase] = search(scenario, phase, catalog, ids, most=most, whole_front=whole_front, proceed=told)
     rows = [Row(gpu, {phase: found[phase][gpu.id] for phase in chosen}) for gpu in gpus]
     return tuple(sorted(rows, key=lambda row: (row.total_bytes is None, row.total_bytes or 0, row.gpus or 0)))

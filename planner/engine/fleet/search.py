@@ -8,6 +8,7 @@ from planner.engine.case import Case, Edit
 from planner.engine.fleet.bounds import States
 from planner.engine.fleet.layouts import MOST_GPUS, Layout, edits_of, layouts_of, micro_batches_of, sizes_of
 from planner.engine.fleet.servers import gpus_per_server
+from planner.engine.phases.role_groups import group_phases
 from planner.engine.plan import PhaseName
 from planner.engine.sweep import FITS, OOM, REFUSED, TIGHT, on_each_gpu
 from planner.engine.verdict import usable_bytes
@@ -43,10 +44,12 @@ class Found:
     process_bytes: int
     headroom_bytes: int
     """What stays free of what is usable."""
+    beside: int = 0
+    """GPUs of models that help to train this one, where they have their own."""
 
     @property
     def gpus(self) -> int:
-        return self.layout.gpus
+        return self.layout.gpus + self.beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +226,20 @@ def _estimated(
                 lapsed = tuple((base.path(*name.split(".")), None) for name in sorted(case.lapsed() - base.lapsed()))
                 return _estimated(base, layout, (*edits, *lapsed), boards, large) if lapsed else {}
             process = int(block.process_bytes[0])
-            found[gpu] = Found(layout, edits, process, (board.capacity or 0) - process)
+            found[gpu] = Found(layout, edits, process, (board.capacity or 0) - process, _beside(case))
         elif code in (TIGHT, OOM):
             large.add(gpu)
             board.is_too_small(max(int(block.high_bytes[0]), (board.capacity or 0) + 1))
         elif code == REFUSED and board.lacking is None:
             board.refusal = board.refusal or block.refusal
     return found
+
+
+def _beside(case: Case) -> int:
+    """GPUs of roles that are not on those of the policy."""
+    if not isinstance(case.fields, TrainingStep):
+        return 0
+    return sum(group.phase.parallelism.ranks for group in group_phases(case.fields, case.spec))
 
 
 def _answer(board: _Board, whole_front: bool) -> Answer:
