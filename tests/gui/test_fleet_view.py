@@ -162,11 +162,10 @@ def test_all_layouts_are_taken_together(window, view, drive, qtbot):
 
 
 def test_an_edit_searches_anew_for_the_phase_that_it_changed_alone(window, view, qtbot):
-    training = view.search.answers["training"]
+    training, evaluation = view.search.answers["training"], view.search.answers["evaluation"]
     window.session.edit(("phases", "evaluation", "sequence_length"), 2048)
     assert view.layouts == ()
-    qtbot.waitUntil(lambda: view.search.busy, timeout=5_000)
-    settle(view, qtbot)
+    qtbot.waitUntil(lambda: view.search.answers.get("evaluation") not in (None, evaluation), timeout=60_000)
     assert view.search.answers["training"] is training
 
 
