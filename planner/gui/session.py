@@ -56,6 +56,10 @@ class Session(QObject):
         self.replace(scenario, undo_text(path, value), ".".join(str(part) for part in path))
         return ""
 
+    def reset(self, path: FieldPath) -> None:
+        """Take one field back to its default, in a step of its own."""
+        self.replace(edited(self.state.scenario, path, None), f"Re{undo_text(path)[:1].lower()}{undo_text(path)[1:]}")
+
     def replace(self, scenario: Scenario, text: str, key: str = "") -> None:
         """Go over to `scenario` in one undoable step; steps with the same `key` in a row become one."""
         if scenario == self.state.scenario:

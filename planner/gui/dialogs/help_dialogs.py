@@ -44,6 +44,7 @@ class ShortcutsDialog(QDialog):
         ]
         self._add(grid, "Everywhere", [(keys, text.replace("&", "").rstrip("…")) for keys, text in rows])
         self._add(grid, "In the chart", list(_IN_CHART))
+        self._add(grid, "In a field", [("Ctrl+Backspace", "Back to its default")])
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 18, 20, 14)
         column.setSpacing(14)

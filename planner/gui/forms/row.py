@@ -1,6 +1,7 @@
 """One row of a form: label, editor, help, accessible name and inline message, set in one place."""
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QSizePolicy
 
 from planner.gui.forms.editors import editor_for, shown_unit
@@ -8,7 +9,7 @@ from planner.gui.session import FieldPath, Session
 from planner.gui.state import State
 from planner.gui.widgets.properties import plain_label, set_property
 from planner.gui.words import strong
-from planner.scenario import FieldDeclaration, issue_text
+from planner.scenario import Declared, FieldDeclaration, issue_text
 
 LABEL_WIDTH = 142
 EDITOR_HEIGHT = 27
@@ -44,6 +45,15 @@ class FieldRow:
         if not isinstance(self.editor, QCheckBox):
             self.editor.setFixedHeight(EDITOR_HEIGHT)
 
+        self.reset = QAction("&Reset to default", self.editor)
+        self.reset.setShortcut("Ctrl+Backspace")
+        self.reset.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        self.reset.setEnabled(False)
+        self.reset.triggered.connect(self._reset)
+        self.editor.addAction(self.reset)
+        self.label.addAction(self.reset)
+        self.label.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
     def add_to(self, grid: QGridLayout, row: int, height: int) -> None:
         """Take two grid rows from `row` on: the field in `height`, and below it its message."""
         self.label.setMinimumHeight(height)
@@ -57,6 +67,8 @@ class FieldRow:
         if value is not self._value:
             self._value = value
             self._editor.set_value(value)
+        stated = isinstance(holder, Declared) and holder.states(self._declaration.name)
+        self.reset.setEnabled(stated and not self._declaration.required)
         self._tell_issues(state)
 
     def _tell_issues(self, state: State) -> None:
@@ -84,6 +96,11 @@ class FieldRow:
         else:
             self._tell_issues(self._session.state)
 
+    def _reset(self) -> None:
+        self._value = self
+        self._session.reset(self.path)
+        self._tell_issues(self._session.state)
+
     def _say(self, role: str, text: str) -> None:
         if not text:
             role = ""
@@ -105,5 +122,5 @@ def help_html(declaration: FieldDeclaration) -> str:
     if isinstance(shown, bool):
         shown = "on" if shown else "off"
     if isinstance(shown, str | int | float):
-        lines.append(f"Default: {shown}{f' {declaration.unit}' if declaration.unit else ''}")
+        lines.append(f"Default: {shown}{f' {declaration.unit}' if declaration.unit else ''} (Ctrl+Backspace)")
     return "<qt>" + "<br>".join(line for line in lines if line) + "</qt>"
