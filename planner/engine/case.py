@@ -90,6 +90,15 @@ class Case:
         return rough_speed(self.scenario, self.phase, self.catalog)
 
     @property
+    def works_on_cpu(self) -> bool:
+        """Whether the processor computes a part, which no rough speed counts: layers, or the optimizer's update."""
+        fields = self.fields
+        offload = getattr(fields, "offload", None)
+        if offload is not None and offload.optimizer != "none":
+            return True
+        return getattr(fields, "gpu_layers", None) is not None
+
+    @property
     def verdict(self) -> Verdict:
         return self.plan.verdicts[self.gpu]
 

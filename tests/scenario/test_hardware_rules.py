@@ -68,3 +68,21 @@ def test_flash_attention_needs_ampere(check: Any) -> None:
 def test_several_gpus_are_named_in_one_sentence(check: Any) -> None:
     text = check("training", hardware={"gpus": ["t4", "v100-sxm2-16gb", "l40s"]}, precision="bf16")
     assert text["warning precision"].startswith("Tesla T4 16 GB and Tesla V100 SXM2 16 GB cannot compute in bf16")
+
+
+V100 = {"gpus": ["v100-sxm2-32gb"]}
+A100 = {"gpus": ["a100-sxm4-80gb"]}
+
+
+def test_awq_needs_turing(check: Any) -> None:
+    found = check("serving", hardware=V100, weights="awq-int4", kv_cache_dtype="fp16")
+    assert "AWQ" in found["error weights"]
+    assert "error weights" not in check("serving", hardware=T4, weights="awq-int4", kv_cache_dtype="fp16")
+
+
+def test_a_cache_in_fp8_needs_ada_or_flashinfer(check: Any) -> None:
+    assert "error kv_cache_dtype" in check("serving", hardware=T4, weights="fp16", kv_cache_dtype="fp8")
+    found = check("serving", hardware=A100, kv_cache_dtype="fp8")
+    assert "FlashInfer" in found["warning kv_cache_dtype"]
+    assert "warning kv_cache_dtype" not in check("serving", hardware={"gpus": ["l40s"]}, kv_cache_dtype="fp8")
+    assert "warning kv_cache_dtype" not in check("serving", hardware={"gpus": ["mi300x"]}, kv_cache_dtype="fp8")

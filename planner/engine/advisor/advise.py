@@ -36,8 +36,8 @@ class Outcome:
     def of(cls, case: Case) -> "Outcome":
         layout = getattr(case.fields, "parallelism", None)
         gpus = 1 if layout is None else layout.ranks
-        peak = case.plan.peak
-        return cls(peak.process_bytes, peak.high_bytes, case.verdict, case.plan.host_ram_bytes, gpus, case.speed)
+        peak, speed = case.plan.peak, None if case.works_on_cpu else case.speed
+        return cls(peak.process_bytes, peak.high_bytes, case.verdict, case.plan.host_ram_bytes, gpus, speed)
 
 
 @dataclass(frozen=True, slots=True)

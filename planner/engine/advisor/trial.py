@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from planner.engine.advisor.change import LEVELS, Change
 from planner.engine.case import Case, Edit
@@ -58,6 +59,8 @@ class Trial:
     @cached_property
     def pace(self) -> tuple[float, float]:
         """The faster, the smaller, roughly: alike to three digits is alike."""
+        if self.case.works_on_cpu:
+            return inf, inf  # not known, and hardly the fastest
         speed = self.case.speed
         if speed is None:
             return 0.0, 0.0

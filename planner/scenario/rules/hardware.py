@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from math import inf
 from typing import TYPE_CHECKING
 
 from planner.errors import CatalogueError, Issue, Severity
@@ -13,7 +14,8 @@ from planner.scenario.serving import Serving
 if TYPE_CHECKING:
     from planner.hardware import Gpu, HardwareCatalog
 
-AMPERE = 8.0
+TURING, AMPERE, ADA = 7.5, 8.0, 8.9
+"""Compute capabilities of NVIDIA GPUs."""
 
 
 def listed_gpus(hardware: Hardware, catalogue: "HardwareCatalog | None") -> tuple[ListedGpu, ...]:
@@ -99,15 +101,39 @@ def flash_rules(facts: PhaseFacts) -> Iterator[Issue]:
     """FlashAttention 2 needs compute capability 8.0 on NVIDIA GPUs (its README)."""
     if getattr(facts.phase, "attention_implementation", "") != "flash_attention_2":
         return
-    old = [listed for listed in facts.gpus if listed.gpu and _is_older_than_ampere(listed.gpu)]
+    old = _older(facts, AMPERE)
     yield from _of_gpus(facts, old, "no_flash", "attention_implementation", "error", ("sdpa", "eager"))
 
 
-def _is_older_than_ampere(gpu: "Gpu") -> bool:
+def kernel_rules(facts: PhaseFacts) -> Iterator[Issue]:
+    """What serving engines have no kernels for on older GPUs.
+
+    AWQ needs compute capability 7.5 (vLLM and SGLang `AWQConfig.get_min_capability`). vLLM's attention backends take
+    caches in fp8 from 8.9, FlashInfer alone from 8.0 (vLLM issues 26431 and 47549, pull request 47949).
+    """
+    phase = facts.phase
+    if not isinstance(phase, Serving) or phase.engine not in POOLED:
+        return
+    if phase.weights == "awq-int4":
+        yield from _of_gpus(facts, _older(facts, TURING), "no_awq", "weights", "error", ("gptq-int4", "fp16"))
+    if phase.engine == "vllm" and phase.kv_cache_dtype.startswith("fp8"):
+        old = _older(facts, AMPERE)
+        yield from _of_gpus(facts, old, "no_fp8_cache", "kv_cache_dtype", "error", ("fp16",))
+        newer = [listed for listed in _older(facts, ADA) if listed not in old]
+        yield from _of_gpus(facts, newer, "fp8_cache_by_flashinfer", "kv_cache_dtype", "warning", ())
+
+
+def _older(facts: PhaseFacts, capability: float) -> list[ListedGpu]:
+    """GPUs of NVIDIA's below a compute capability."""
+    return [listed for listed in facts.gpus if listed.gpu and _capability(listed.gpu) < capability]
+
+
+def _capability(gpu: "Gpu") -> float:
+    """The compute capability; of other vendors' GPUs one above all."""
     try:
-        return gpu.vendor == "NVIDIA" and float(gpu.compute_capability) < AMPERE
+        return float(gpu.compute_capability) if gpu.vendor == "NVIDIA" else inf
     except ValueError:
-        return False
+        return inf
 
 
-GPU_RULES = (arithmetic_rules, flash_rules)
+GPU_RULES = (arithmetic_rules, flash_rules, kernel_rules)
