@@ -14,6 +14,7 @@ _PATIENCE_SECONDS = 30
 
 def plan_something(root: Root, program: str, picture: Path) -> None:
     """Plan a model by keys alone; the screen is photographed into `picture`. Raises `AssertionError`."""
+    root.run("rm", "-f", "/tmp/own.vramplan", "/tmp/own.png")  # a file that is there would be asked about
     with _screen():
         window = root.start(program, DISPLAY=_DISPLAY)
         try:
